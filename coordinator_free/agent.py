@@ -1,0 +1,97 @@
+"""The agent interface: an algorithm is a small state machine that is given events and returns what it would say.
+
+Rules that hold here:
+- An agent never does I/O. Sockets, clocks, files and the ledger are its driver's; the same object runs over
+  processes, in containers and in the twin.
+- A wake that says nothing changes no state.
+- Noise is a function of (the agent's secret, the release's index), so nothing depends on how often a generator was
+  called.
+- Sums over neighbours run in agent order, never in arrival order.
+- ``charge(index)`` says what release ``index`` costs *before* it is computed, from public numbers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+from coordinator_free.objective import LocalProblem
+from coordinator_free.privacy.mechanisms import Mechanism
+from coordinator_free.release import FloatArray, Release
+
+
+class Activation(Enum):
+    """When an agent wakes: a declared property of its algorithm."""
+
+    POISSON = "poisson"
+    """After exponential waits, asynchronously (Bellet et al. 2018, section 2.3)."""
+    ROUNDS = "rounds"
+    """When every neighbour's release of the current round is here."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """All that an agent is given: its own data, and public numbers about itself and its neighbours.
+
+    ``problem`` is private; everything else is public. ``weights`` are W_ij in the order of ``neighbours`` (ascending).
+    ``multipliers`` holds one noise scale per release, in units of that release's sensitivity (empty: no privacy);
+    ``mechanism`` names their family. ``learning`` holds the algorithm's own public parameters.
+    """
+
+    agent: int
+    neighbours: tuple[int, ...]
+    weights: FloatArray
+    problem: LocalProblem
+    dimension: int
+    updates: int
+    learning: Mapping[str, Any]
+    confidence: float = 1.0
+    mechanism: str = "none"
+    multipliers: FloatArray = field(default_factory=lambda: np.empty(0))
+    clip: float | None = None
+    secret: bytes = b""
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """A decentralised algorithm, seen from one agent. Constructed from a `Setting`."""
+
+    name: ClassVar[str]
+    activation: ClassVar[Activation]
+    newest_only: ClassVar[bool]
+    """Only a neighbour's newest release matters: a driver may pass over older ones that arrived with it."""
+    addressed: ClassVar[bool]
+    """Some releases have one recipient."""
+
+    def start(self) -> Release | None:
+        """What it says first, before anybody spoke."""
+
+    def receive(self, release: Release) -> None:
+        """A neighbour said this."""
+
+    def wake(self) -> Release | None:
+        """Its clock ticked, or its round is complete."""
+
+    @property
+    def finished(self) -> bool:
+        """It will say nothing more."""
+
+    @property
+    def model(self) -> FloatArray:
+        """Its model as it stands, shape (p,)."""
+
+    def finish(self) -> FloatArray | None:
+        """The free finish: a last, never released minimisation; None if the algorithm or the setting has none."""
+
+    def charge(self, index: int) -> Mechanism | None:
+        """What release ``index`` costs; None if nothing of the data is in it."""
+
+    def snapshot(self) -> dict[str, FloatArray]:
+        """Its state after its last release, for `restore`."""
+
+    def restore(self, state: Mapping[str, FloatArray], next_index: int) -> None:
+        """Go on from a snapshot ({}: from the data-independent start) with release ``next_index``."""

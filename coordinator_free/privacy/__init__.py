@@ -1,0 +1,1 @@
+"""Mechanisms, their noise, accounting, allocation of a budget, and the ledger's rules."""

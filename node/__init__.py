@@ -1,0 +1,1 @@
+"""The outside world: processes, sockets, clocks, files, configuration, command line."""

@@ -1,0 +1,1 @@
+"""Datasets, one loader a file, and how they are dealt to agents."""

@@ -1,0 +1,1 @@
+"""Who may talk to whom: graphs, weights, spectra, graph files."""
