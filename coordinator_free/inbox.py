@@ -1,0 +1,89 @@
+"""What an agent consumes and when: the part of a driver that every world must do alike.
+
+Rules that hold here:
+- An inbox decides only from what arrived, never from a clock.
+- What is consumed is recorded in order, so that the agent's next release can name it.
+- Of a round's releases, and of several neighbours' releases that arrived together, the lowest agent number goes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coordinator_free.release import Release, Used
+
+
+class NewestInbox:
+    """For asynchronous algorithms: between two wakes, holds what arrived, newest release of each neighbour last.
+
+    With ``newest_only`` older releases that arrived in the same drain are passed over and not named as used.
+    """
+
+    def __init__(self, *, newest_only: bool) -> None:
+        self._newest_only = newest_only
+        self._waiting: dict[int, list[Release]] = {}
+
+    def offer(self, release: Release) -> None:
+        if self._newest_only:
+            held = self._waiting.get(release.sender)
+            if held is None or release.index > held[0].index:
+                self._waiting[release.sender] = [release]
+        else:
+            self._waiting.setdefault(release.sender, []).append(release)
+
+    def take(self) -> list[Release]:
+        """Everything to be consumed now, in agent order, then in the order of arrival."""
+        taken = [release for sender in sorted(self._waiting) for release in self._waiting[sender]]
+        self._waiting.clear()
+        return taken
+
+
+class RoundInbox:
+    """For algorithms in rounds: a round is complete when every neighbour's release of it is here.
+
+    Releases of later rounds wait; releases of earlier rounds are late and ignored.
+    """
+
+    def __init__(self, neighbours: Iterable[int]) -> None:
+        self._neighbours = tuple(sorted(neighbours))
+        self._held: dict[int, dict[int, Release]] = {}
+        self.round = 0
+
+    def offer(self, release: Release) -> None:
+        if release.round is None:
+            raise ValueError(f"release {release.index} of agent {release.sender} has no round")
+        if release.round >= self.round:
+            self._held.setdefault(release.round, {}).setdefault(release.sender, release)
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Neighbours whose release of the current round is not here."""
+        here = self._held.get(self.round, {})
+        return tuple(j for j in self._neighbours if j not in here)
+
+    @property
+    def newest_round(self) -> int:
+        """The newest round that any neighbour was heard in."""
+        return max(self._held, default=self.round)
+
+    def take(self) -> list[Release]:
+        """The complete round's releases in agent order; the next round becomes the current one."""
+        if self.missing:
+            raise ValueError(f"round {self.round} is not complete: agents {list(self.missing)} are missing")
+        taken = self._held.pop(self.round, {})
+        self.round += 1
+        return [taken[j] for j in self._neighbours]
+
+    def jump(self, to_round: int) -> None:
+        """Give up the rounds before ``to_round``: the agent was carried past."""
+        for old in [r for r in self._held if r < to_round]:
+            del self._held[old]
+        self.round = to_round
+
+
+def used(consumed: Iterable[Release], sender: int, own_last: int | None) -> Used:
+    """The ``used`` field: what was consumed, in order, then the sender's own previous index."""
+    pairs = [(release.sender, release.index) for release in consumed]
+    if own_last is not None:
+        pairs.append((sender, own_last))
+    return tuple(pairs)
