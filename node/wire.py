@@ -1,0 +1,263 @@
+"""What travels: the bytes of a release, and what a receiver checks before an agent sees it.
+
+Rules that hold here:
+- A message has three parts: topic, header, body. No clock is in any of them: the listener has its own.
+- Everything that arrives is checked; what fails is dropped and counted by reason, and never raises.
+- Nothing is ever unpickled, and no field makes a receiver allocate more than the frame itself.
+- Encoding is deterministic: a repeated release has the same bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgpack
+import numpy as np
+
+from coordinator_free.release import Release
+
+VERSION: Final = 1
+EVERYBODY: Final = 0xFFFFFFFF
+HEADER_LIMIT: Final = 1 << 20
+"""A longer header is dropped unread, in bytes."""
+
+RELEASE_KEYS: Final = frozenset({"v", "run", "from", "to", "kind", "index", "round", "used"})
+HELLO_KEYS: Final = frozenset({"v", "run", "from", "to", "kind", "digest"})
+DONE_KEYS: Final = frozenset({"v", "run", "from", "to", "kind", "last", "skipped", "heard"})
+KEYS: Final = {"release": RELEASE_KEYS, "hello": HELLO_KEYS, "done": DONE_KEYS}
+
+Parts = Sequence[bytes]
+
+_TOPIC = struct.Struct(">II")
+_pack = msgpack.Packer(use_bin_type=True).pack
+
+
+def topic(sender: int, recipient: int | None = None) -> bytes:
+    """The topic of what ``sender`` says to ``recipient`` (None: everybody): two big-endian 32-bit numbers."""
+    return _TOPIC.pack(sender, EVERYBODY if recipient is None else recipient)
+
+
+def own_name(agent: int | None) -> bytes:
+    """The subscription by which a listener makes itself known to publishers; None is the eavesdropper.
+
+    No message has such a topic: no agent has the number of everybody.
+    """
+    return _TOPIC.pack(EVERYBODY, EVERYBODY if agent is None else agent)
+
+
+EAVESDROPPER: Final = own_name(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """I am here, and this is the digest of my public configuration."""
+
+    sender: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """I will say nothing new: my last index (-1: none), the indices I skipped, and whose `Done` I heard."""
+
+    sender: int
+    last: int
+    skipped: tuple[int, ...] = ()
+    heard: tuple[int, ...] = ()
+
+
+Message = Release | Hello | Done
+
+
+def encode(run: bytes, message: Message) -> tuple[bytes, bytes, bytes]:
+    """The three parts of a message of run ``run`` (16 bytes)."""
+    if isinstance(message, Release):
+        header = _pack(
+            {
+                "v": VERSION,
+                "run": run,
+                "from": message.sender,
+                "to": message.recipient,
+                "kind": "release",
+                "index": message.index,
+                "round": message.round,
+                "used": [number for pair in message.used for number in pair],
+            }
+        )
+        body = np.ascontiguousarray(message.vector, dtype="<f8").tobytes()
+        return topic(message.sender, message.recipient), header, body
+    common: dict[str, Any] = {"v": VERSION, "run": run, "from": message.sender, "to": None}
+    if isinstance(message, Hello):
+        return topic(message.sender), _pack({**common, "kind": "hello", "digest": message.digest}), b""
+    done = {"kind": "done", "last": message.last, "skipped": list(message.skipped), "heard": list(message.heard)}
+    return topic(message.sender), _pack({**common, **done}), b""
+
+
+class Refused(Exception):
+    """A frame that is not a message of this run; ``reason`` is one of a fixed list of words."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def _natural(value: object) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _naturals(value: object) -> bool:
+    return type(value) is list and all(type(v) is int and 0 <= v < 1 << 63 for v in value)
+
+
+def decode_header(header: bytes) -> dict[str, Any]:
+    """The header map, its keys and types checked; raises `Refused`."""
+    if len(header) > HEADER_LIMIT:
+        raise Refused("header too long")
+    try:
+        fields = msgpack.unpackb(header, raw=False, strict_map_key=True)
+    except Exception as error:  # msgpack raises many kinds, none of them worth telling apart
+        raise Refused("header unreadable") from error
+    if type(fields) is not dict:
+        raise Refused("header unreadable")
+    if fields.get("v") != VERSION:
+        raise Refused("version")
+    kind = fields.get("kind")
+    if type(kind) is not str or fields.keys() != KEYS.get(kind):
+        raise Refused("header fields")
+    if type(fields["run"]) is not bytes or not _natural(fields["from"]):
+        raise Refused("header fields")
+    if fields["to"] is not None and not _natural(fields["to"]):
+        raise Refused("header fields")
+    if kind == "release":
+        good = (
+            _natural(fields["index"])
+            and (fields["round"] is None or _natural(fields["round"]))
+            and type(fields["used"]) is list
+            and len(fields["used"]) % 2 == 0
+        )
+    elif kind == "hello":
+        good = type(fields["digest"]) is bytes and len(fields["digest"]) == 32
+    else:
+        last = fields["last"]
+        good = (
+            type(last) is int and -1 <= last < 1 << 63 and _naturals(fields["skipped"]) and _naturals(fields["heard"])
+        )
+    if not good:
+        raise Refused("header fields")
+    return fields
+
+
+def decode(parts: Parts, run: bytes | None = None) -> Message:
+    """A message from its parts, whoever sent it; raises `Refused`. For readers of logs and journals."""
+    if len(parts) != 3:
+        raise Refused("parts")
+    fields = decode_header(parts[1])
+    if run is not None and fields["run"] != run:
+        raise Refused("run")
+    sender, recipient = fields["from"], fields["to"]
+    if sender >= EVERYBODY or (recipient is not None and recipient >= EVERYBODY):
+        raise Refused("topic")
+    if parts[0] != topic(sender, recipient):
+        raise Refused("topic")
+    if fields["kind"] == "hello":
+        return Hello(sender, fields["digest"])
+    if fields["kind"] == "done":
+        return Done(sender, fields["last"], tuple(fields["skipped"]), tuple(fields["heard"]))
+    if len(parts[2]) % 8:
+        raise Refused("length")
+    flat = fields["used"]
+    if not _naturals(flat):
+        raise Refused("header fields")
+    return Release(
+        sender=sender,
+        index=fields["index"],
+        vector=np.frombuffer(parts[2], dtype="<f8"),
+        used=tuple(zip(flat[::2], flat[1::2], strict=True)),
+        round=fields["round"],
+        recipient=recipient,
+    )
+
+
+class Receiver:
+    """One agent's checks on what arrives: known neighbour, this run, length, finite values, an index not seen before.
+
+    ``dimension`` is the length of a release's vector, ``releases`` the number of indices a neighbour can have.
+    Counts: ``dropped`` by reason, ``repeats`` (an index that was already here), ``late`` (filled a gap),
+    ``received`` (accepted releases).
+    """
+
+    def __init__(self, run: bytes, agent: int, neighbours: Iterable[int], dimension: int, releases: int) -> None:
+        self._run = run
+        self._bytes = 8 * dimension
+        self._releases = releases
+        self._senders: dict[bytes, int] = {}
+        for j in neighbours:
+            self._senders[topic(j)] = j
+            self._senders[topic(j, agent)] = j
+        self._agent = agent
+        self._seen = {j: bytearray(releases) for j in neighbours}
+        self._newest = dict.fromkeys(neighbours, -1)
+        self.dropped: Counter[str] = Counter()
+        self.repeats = 0
+        self.late = 0
+        self.received = 0
+
+    def take(self, parts: Parts) -> Message | None:
+        """The message, or None if it was dropped or is a repeat."""
+        try:
+            return self._take(parts)
+        except Refused as refused:
+            self.dropped[refused.reason] += 1
+            return None
+
+    def _take(self, parts: Parts) -> Message | None:
+        if len(parts) != 3:
+            raise Refused("parts")
+        sender = self._senders.get(parts[0])
+        if sender is None:
+            raise Refused("sender")
+        fields = decode_header(parts[1])
+        if fields["run"] != self._run:
+            raise Refused("run")
+        if fields["from"] != sender or parts[0] != topic(sender, fields["to"]):
+            raise Refused("sender")
+        kind = fields["kind"]
+        if kind != "release":
+            if kind == "hello":
+                return Hello(sender, fields["digest"])
+            return Done(sender, fields["last"], tuple(fields["skipped"]), tuple(fields["heard"]))
+        body, index = parts[2], fields["index"]
+        if len(body) != self._bytes:
+            raise Refused("length")
+        if index >= self._releases:
+            raise Refused("index")
+        seen = self._seen[sender]
+        if seen[index]:
+            self.repeats += 1
+            return None
+        vector = np.frombuffer(body, dtype="<f8")
+        # The square is finite for every model of sensible size; only if it is not are the values looked at one by one.
+        if not math.isfinite(vector.dot(vector)) and not bool(np.isfinite(vector).all()):
+            raise Refused("not finite")
+        seen[index] = 1
+        self.received += 1
+        if index > self._newest[sender]:
+            self._newest[sender] = index
+        else:
+            self.late += 1
+        return Release(sender, index, vector, (), fields["round"], fields["to"])
+
+    def newest(self, neighbour: int) -> int:
+        """The newest index heard from a neighbour, -1 if none."""
+        return self._newest[neighbour]
+
+    def missing(self, neighbour: int, last: int, skipped: Iterable[int] = ()) -> tuple[int, ...]:
+        """The indices up to ``last`` that a neighbour says it sent and that never came."""
+        passed = set(skipped)
+        seen = self._seen[neighbour]
+        return tuple(k for k in range(min(last + 1, len(seen))) if not seen[k] and k not in passed)
