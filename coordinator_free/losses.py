@@ -1,0 +1,175 @@
+"""Losses of one record: functions of a linear prediction ``x . theta`` and a label ``y``.
+
+Rules that hold here:
+- A record's gradient is ``slope(x . theta, y) * x``. So its norm is ``|slope| * |x|`` in any norm, and clipping
+  needs no (m, p) array.
+- ``curvature_bound`` is a bound over all predictions and labels (c1 in the papers): with rows of Euclidean norm at most
+  R the mean loss is ``c1 R^2``-smooth. It is public; nothing of the data is in it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import expit
+
+from coordinator_free.release import FloatArray
+
+
+class LossError(ValueError):
+    """A loss that does not exist, or labels that a loss cannot take."""
+
+
+class Loss(ABC):
+    """A convex or smooth loss of a linear prediction.
+
+    A loss of one's own gives the four scalar functions, which work elementwise on arrays of shape (m,), and the public
+    constants; the rest follows. Shapes below: theta (p,), x (m, p), y (m,).
+    """
+
+    name: ClassVar[str]
+    curvature_bound: ClassVar[float]
+    """c1: the largest second derivative in the prediction."""
+    slope_bound: ClassVar[float]
+    """The largest absolute first derivative in the prediction; infinity if there is none."""
+    metric: ClassVar[str]
+    larger_is_better: ClassVar[bool]
+
+    @abstractmethod
+    def value(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
+        """The loss at a prediction."""
+
+    @abstractmethod
+    def slope(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
+        """Its first derivative in the prediction."""
+
+    @abstractmethod
+    def curvature(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
+        """Its second derivative in the prediction."""
+
+    @abstractmethod
+    def score(self, theta: FloatArray, x: FloatArray, y: FloatArray) -> float:
+        """The metric of a model on records; NaN where there is no record."""
+
+    @abstractmethod
+    def check_labels(self, y: FloatArray) -> None:
+        """Raise `LossError` if this loss cannot take the labels."""
+
+    def values(self, theta: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
+        """The loss of each record, shape (m,)."""
+        return self.value(x @ theta, y)
+
+    def derivatives(self, theta: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
+        """The factor of ``x`` in each record's gradient, shape (m,)."""
+        return self.slope(x @ theta, y)
+
+    def curvatures(self, theta: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
+        """The factor of ``x x^T`` in each record's Hessian, shape (m,)."""
+        return self.curvature(x @ theta, y)
+
+    def record_gradients(self, theta: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
+        """The gradient of each record, shape (m, p)."""
+        gradients: FloatArray = self.derivatives(theta, x, y)[:, None] * x
+        return gradients
+
+    def gradient(self, theta: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
+        """The mean gradient, shape (p,); zero where there is no record."""
+        if len(y) == 0:
+            return np.zeros_like(theta)
+        mean: FloatArray = self.derivatives(theta, x, y) @ x
+        mean /= len(y)
+        return mean
+
+    def lipschitz(self, row_bound: float) -> float:
+        """A bound of every record gradient's norm, where rows have at most the norm ``row_bound`` (same norm)."""
+        return self.slope_bound * row_bound
+
+
+@dataclass(frozen=True)
+class Logistic(Loss):
+    """log(1 + exp(-y x.theta)), y in {-1, 1}."""
+
+    name: ClassVar[str] = "logistic"
+    curvature_bound: ClassVar[float] = 0.25
+    slope_bound: ClassVar[float] = 1.0
+    metric: ClassVar[str] = "accuracy"
+    larger_is_better: ClassVar[bool] = True
+
+    def value(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
+        loss: FloatArray = np.logaddexp(0.0, -y * prediction)
+        return loss
+
+    def slope(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
+        slope: FloatArray = -y * expit(-y * prediction)
+        return slope
+
+    def curvature(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
+        curvature: FloatArray = expit(y * prediction) * expit(-y * prediction)
+        return curvature
+
+    def score(self, theta: FloatArray, x: FloatArray, y: FloatArray) -> float:
+        """Accuracy of the sign; a prediction of exactly zero is a coin toss and counts one half."""
+        if len(y) == 0:
+            return math.nan
+        agreement = np.sign(x @ theta) * y
+        return float(np.mean(0.5 * (agreement + 1.0)))
+
+    def check_labels(self, y: FloatArray) -> None:
+        wrong = y[np.abs(y) != 1.0]
+        if wrong.size:
+            raise LossError(f"label {wrong[0]:g}: the logistic loss takes labels -1 and 1")
+
+
+@dataclass(frozen=True)
+class Squared(Loss):
+    """(x.theta - y)^2."""
+
+    name: ClassVar[str] = "squared"
+    curvature_bound: ClassVar[float] = 2.0
+    slope_bound: ClassVar[float] = math.inf
+    metric: ClassVar[str] = "rmse"
+    larger_is_better: ClassVar[bool] = False
+
+    def value(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
+        return (prediction - y) ** 2
+
+    def slope(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
+        return 2.0 * (prediction - y)
+
+    def curvature(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
+        return np.full_like(prediction - y, 2.0)
+
+    def score(self, theta: FloatArray, x: FloatArray, y: FloatArray) -> float:
+        """Root of the mean squared error."""
+        return float(np.sqrt(np.mean((x @ theta - y) ** 2))) if len(y) else math.nan
+
+    def check_labels(self, y: FloatArray) -> None:
+        wrong = y[~np.isfinite(y)]
+        if wrong.size:
+            raise LossError(f"label {wrong[0]:g}: the squared loss takes finite numbers")
+
+
+LOGISTIC = Logistic()
+SQUARED = Squared()
+LOSSES: dict[str, Loss] = {known.name: known for known in (LOGISTIC, SQUARED)}
+
+
+def loss(name: str) -> Loss:
+    """The loss of that name; ``package.module:NAME`` is a user's own instance."""
+    if name in LOSSES:
+        return LOSSES[name]
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        raise LossError(f"learning.loss = {name!r}: known are {', '.join(LOSSES)}, or package.module:NAME")
+    try:
+        own = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise LossError(f"learning.loss = {name!r}: {error}") from None
+    if not isinstance(own, Loss):
+        raise LossError(f"learning.loss = {name!r}: is a {type(own).__name__}, not an instance of a Loss")
+    return own
