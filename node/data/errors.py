@@ -1,0 +1,7 @@
+"""The error of everything that loads or deals data."""
+
+from __future__ import annotations
+
+
+class DataError(ValueError):
+    """Bad data, or a data setting that does not fit the data: one line with the setting, the value and what would do."""

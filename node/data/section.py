@@ -1,0 +1,174 @@
+"""The ``[data]`` section of a configuration.
+
+Every field has a default that is right for its source, so that a section is short. A field that its source does not
+use is an error when it is set, because a setting that changes nothing misleads.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+Source = Literal[
+    "schools", "breast-cancer", "adult", "bank", "movielens-100k", "synthetic", "csv", "parquet", "npz", "svmlight"
+]
+Split = Literal["even", "sizes", "random", "ratio", "dirichlet", "column"]
+
+_SPLIT = {"agents", "split", "sizes", "ratio", "alpha", "column", "floor", "held_out"}
+_TABLE = _SPLIT | {"path", "drop", "intercept", "row_scaling"}
+_OWN_TABLE = _TABLE | {"label", "positive", "bounds", "levels", "outside", "row_bound", "record"}
+_OWN_MATRIX = _OWN_TABLE - {"drop", "levels", "label"}
+
+_USED: dict[str, set[str]] = {
+    "schools": _SPLIT | {"path"},
+    "breast-cancer": _TABLE,
+    "adult": _TABLE | {"test", "as_published"},
+    "bank": _TABLE,
+    "movielens-100k": {"path", "agents", "held_out", "dimension", "als_regularisation", "centring", "as_published"},
+    "synthetic": {"agents", "dimension", "records", "flips", "test_points", "test_labels", "feature_scale"},
+    "csv": _OWN_TABLE,
+    "parquet": _OWN_TABLE,
+    "npz": _OWN_MATRIX,
+    "svmlight": (_OWN_MATRIX - {"column"}) | {"dimension"},
+}
+_NEEDED_BY_SPLIT = {"sizes": "sizes", "ratio": "ratio", "dirichlet": "alpha"}
+
+
+def _ordered(bounds: tuple[float, float]) -> tuple[float, float]:
+    low, high = bounds
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(f"[{low}, {high}] is not a public bound: two finite numbers, the lower one first")
+    return bounds
+
+
+Bounds = Annotated[tuple[float, float], AfterValidator(_ordered)]
+
+
+class DataSection(BaseModel):
+    """What the agents learn from, and how it is dealt among them. Rows are records; docs/data.md has every field."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    source: Source
+    path: str | None = None
+    """File or folder. ``schools`` and ``breast-cancer`` are found in examples/data without it."""
+    seed: int | None = Field(default=None, ge=0)
+    """Seed of the dealing alone; by default the run's."""
+
+    agents: int | None = Field(default=None, ge=1)
+    split: Split | None = None
+    """Default: by ``column`` where there is one, else even."""
+    sizes: tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    """Rows of each agent, training and test together (split = "sizes")."""
+    ratio: float | None = Field(default=None, ge=1, allow_inf_nan=False)
+    """The larger half of the agents has this many times the rows of the smaller half (split = "ratio")."""
+    alpha: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Concentration of the label skew: small is skewed (split = "dirichlet")."""
+    column: str | None = None
+    """One agent for each value of this column, which is then no feature (split = "column")."""
+    floor: int = Field(default=1, ge=0)
+    """Rows that every agent has at least (split = "random" and "dirichlet")."""
+    held_out: float | None = Field(default=None, ge=0, lt=1)
+    """Share of each agent's rows kept for testing. Default 0.3; 0.2 for movielens-100k."""
+    test: Literal["held-out", "published"] = "held-out"
+    """``published``: the test file that comes with the data, dealt evenly; nothing is held out (adult)."""
+
+    label: str | None = None
+    """Column of the label (csv, parquet)."""
+    positive: str | None = None
+    """The label that becomes 1; every other becomes -1."""
+    drop: tuple[str, ...] = ()
+    """Columns that are no features."""
+    bounds: dict[str, Bounds] = Field(default_factory=dict)
+    """Public bounds of a column ("*": every other column), scaled to [-1, 1]; of the label column: checked only."""
+    levels: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Public list of the values of a column of words, which becomes one column for each (one-hot)."""
+    outside: Literal["error", "clip"] = "error"
+    """What happens to a value outside its public bounds."""
+    row_scaling: Literal["public", "record", "none"] | None = None
+    """``public``: divided by the largest L2 norm that the bounds allow; ``record``: by its own norm where that is
+    above 1, in the norm of the mechanism; ``none``. Default: record for adult and bank, else public."""
+    row_bound: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """A public promise: no row is longer, after scaling, in the norm of the mechanism (L2 without one)."""
+    intercept: bool | None = None
+    """A feature that is always 1. Default: yes, except for adult and bank, whose one-hot columns hold it."""
+    record: str = "one row"
+    """The unit of privacy in words."""
+
+    dimension: int | None = Field(default=None, ge=1)
+    """synthetic: features (100); movielens-100k: features of a film (20); svmlight: columns (as many as occur)."""
+    records: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] = (10, 100)
+    """Training points of an agent are uniform between these two, both included (synthetic)."""
+    flips: float = Field(default=0.05, ge=0, le=0.5)
+    """Probability that a label is flipped (synthetic)."""
+    test_points: int = Field(default=100, ge=0)
+    test_labels: Literal["clean", "flipped"] = "clean"
+    feature_scale: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    """Features are uniform in [-feature_scale, feature_scale] (synthetic)."""
+
+    als_regularisation: float = Field(default=0.05, gt=0, allow_inf_nan=False)
+    centring: Literal["none", "user-mean"] = "none"
+    """``none``: ratings minus the public constant 3.5. ``user-mean``: minus the user's own mean, which is not private."""
+    as_published: bool = False
+    """Accept what the paper did although it breaks the privacy claim; it is named under public_assumptions."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> DataSection:
+        fields = type(self).model_fields
+        used = _USED[self.source] | {"source", "seed"}
+        for name in sorted(self.model_fields_set - used):
+            if getattr(self, name) != fields[name].get_default(call_default_factory=True):
+                raise ValueError(
+                    f"data.{name} is not used by data.source = {self.source!r}; it uses {', '.join(sorted(used))}"
+                )
+        if self.path is None and self.source not in ("schools", "breast-cancer", "synthetic"):
+            raise ValueError(f"data.path is needed by data.source = {self.source!r}: a file or folder")
+        if self.source in ("csv", "parquet") and self.label is None:
+            raise ValueError(f"data.label is needed by data.source = {self.source!r}: the column of the label")
+        if self.records[0] > self.records[1]:
+            raise ValueError(f"data.records is {list(self.records)}: the smaller number comes first")
+        if self.test == "published" and self.held_out:
+            raise ValueError('data.held_out has no effect with data.test = "published": leave it out')
+        self._check_split()
+        return self
+
+    def _check_split(self) -> None:
+        if self.source in ("synthetic", "movielens-100k"):
+            return
+        split = self.split_in_force
+        needed = _NEEDED_BY_SPLIT.get(split)
+        if needed is not None and getattr(self, needed) is None:
+            raise ValueError(f"data.{needed} is needed by data.split = {split!r}")
+        for kind, name in _NEEDED_BY_SPLIT.items():
+            if kind != split and getattr(self, name) is not None:
+                raise ValueError(f"data.{name} has no effect with data.split = {split!r}; it belongs to {kind!r}")
+        if split == "column":
+            if self.column is None and self.source != "schools":
+                raise ValueError("data.column is needed by data.split = 'column'")
+        elif self.column is not None:
+            raise ValueError(f"data.column has no effect with data.split = {split!r}")
+        elif split == "sizes":
+            if self.sizes is not None and self.agents not in (None, len(self.sizes)):
+                raise ValueError(f"data.agents is {self.agents}, but data.sizes has {len(self.sizes)} entries")
+        elif self.agents is None:
+            raise ValueError(f"data.agents is needed by data.split = {split!r}: how many agents share the rows")
+
+    @property
+    def split_in_force(self) -> Split:
+        """``split``, or what it is by default."""
+        if self.split is not None:
+            return self.split
+        if self.column is not None or (self.source == "schools" and self.sizes is None):
+            return "column"
+        return "even" if self.sizes is None else "sizes"
+
+    @property
+    def held_out_in_force(self) -> float:
+        """``held_out``, or what it is by default."""
+        if self.test == "published":
+            return 0.0
+        if self.held_out is not None:
+            return self.held_out
+        return 0.2 if self.source == "movielens-100k" else 0.3
