@@ -1,0 +1,125 @@
+"""One agent's shard file: its private rows and the public numbers that it starts from.
+
+Rules that hold here:
+- A shard is readable by its owner only (mode 0600), holds no pickle, and names the digest of its rows; its ledger names
+  the same digest.
+- Reading needs numpy and the standard library alone: a thousand agents are forked from a process that imported this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coordinator_free.agent import Setting
+from coordinator_free.losses import loss
+from coordinator_free.objective import LocalProblem
+from coordinator_free.release import FloatArray
+
+
+class ShardError(ValueError):
+    """A shard file that cannot be used, and why."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One agent's records: x (m, p), y (m,), and held-out x_test (t, p), y_test (t,); float64, C order."""
+
+    x: FloatArray
+    y: FloatArray
+    x_test: FloatArray
+    y_test: FloatArray
+
+    def digest(self) -> str:
+        """SHA-256 (hex) over shapes and bytes: what a ledger belongs to."""
+        hasher = hashlib.sha256(b"sottovoce shard 1")
+        for array in (self.x, self.y, self.x_test, self.y_test):
+            hasher.update(json.dumps(array.shape).encode())
+            hasher.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
+        return hasher.hexdigest()
+
+
+class ShardFile(NamedTuple):
+    """What a shard file holds: the agent's `Setting`, its rows, and its public numbers as written."""
+
+    setting: Setting
+    rows: Rows
+    public: dict[str, Any]
+
+
+def agent_name(agent: int) -> str:
+    """The name of agent ``agent`` in files and folders."""
+    return f"agent-{agent:04d}"
+
+
+def shard_path(run: Path, agent: int) -> Path:
+    return run / "shards" / f"{agent_name(agent)}.npz"
+
+
+def agent_folder(run: Path, agent: int) -> Path:
+    return run / "agents" / agent_name(agent)
+
+
+def write_shard(path: Path, rows: Rows, public: Mapping[str, Any]) -> None:
+    """Write a new shard file, mode 0600; raises FileExistsError rather than overwrite one."""
+    document = np.frombuffer(json.dumps(public).encode(), dtype=np.uint8)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        np.savez(file, x=rows.x, y=rows.y, x_test=rows.x_test, y_test=rows.y_test, public=document)
+
+
+def read_shard(path: Path | str, secret: bytes = b"") -> ShardFile:
+    """Read a shard file; ``secret`` is the agent's noise secret (see `read_secret`), needed to speak in a private run.
+
+    Raises `ShardError` if the file is missing, damaged, or its rows are not those that it names.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            rows = Rows(*(_array(archive[key]) for key in ("x", "y", "x_test", "y_test")))
+            public: dict[str, Any] = json.loads(archive["public"].tobytes())
+    except (OSError, ValueError, KeyError, EOFError) as error:
+        raise ShardError(f"shard {path} cannot be read: {error}") from None
+    if rows.digest() != public["shard_digest"]:
+        raise ShardError(f"shard {path} is damaged: its rows are not those that it was dealt with")
+    return ShardFile(setting(rows, public, secret), rows, public)
+
+
+def setting(rows: Rows, public: Mapping[str, Any], secret: bytes) -> Setting:
+    """The `Setting` that rows and public numbers make."""
+    return Setting(
+        agent=public["agent"],
+        neighbours=tuple(public["neighbours"]),
+        weights=np.array(public["weights"], dtype=np.float64),
+        problem=LocalProblem(rows.x, rows.y, loss(public["loss"]), public["regularisation"]),
+        dimension=public["dimension"],
+        updates=public["updates"],
+        learning=public["learning"],
+        confidence=public["confidence"],
+        mechanism=public["mechanism"],
+        multipliers=np.array(public["multipliers"], dtype=np.float64),
+        clip=public["clip"],
+        secret=secret,
+    )
+
+
+def read_secret(run: Path, agent: int) -> bytes:
+    """The agent's noise secret, 32 bytes; raises `ShardError` if it is missing or short."""
+    path = agent_folder(run, agent) / "secret"
+    try:
+        secret = path.read_bytes()
+    except OSError as error:
+        raise ShardError(f"noise secret {path} cannot be read: {error.strerror}") from None
+    if len(secret) != 32:
+        raise ShardError(f"noise secret {path} has {len(secret)} bytes, should have 32")
+    return secret
+
+
+def _array(array: Any) -> FloatArray:
+    return np.ascontiguousarray(array, dtype=np.float64)
