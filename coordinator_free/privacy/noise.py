@@ -6,7 +6,7 @@ Rules that hold here:
 - Within a stream nothing is handed out twice.
 - Samplers return whole numbers of grid steps as float64, exact below 2^53. Where a float64 logarithm of one uniform
   number would skip grid points in the tail, the exponential is put together from an unbounded whole number of ln 2 and
-  a remainder with 53 random bits.
+  a remainder with 52 random bits.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ SECRET_BYTES = 32
 """Length of a secret that is drawn from the operating system."""
 
 _LN2 = math.log(2.0)
-_UNIT = 2.0**-53
-_LOW_BITS = 11
-_LOW_MASK = np.uint64((1 << _LOW_BITS) - 1)
-_LOW_SHIFT = np.uint64(_LOW_BITS)
+_MANTISSA = np.uint64((1 << 52) - 1)
+_ONE = np.uint64(0x3FF << 52)  # the bits of 1.0
+_TOP = np.uint64(52)
 
 
-def _trailing_zeros(word: int, width: int) -> int:
+def _zeros(word: int, width: int) -> int:
+    """Trailing zeros of a word of ``width`` bits."""
     return (word & -word).bit_length() - 1 if word else width
 
 
-_HALVINGS = np.array([_trailing_zeros(low, _LOW_BITS) * _LN2 for low in range(1 << _LOW_BITS)])
-"""K ln 2 for each value of the low bits, K the number of trailing zeros: geometric with probability 1/2."""
+_HALVINGS = np.array([(1 + _zeros(top, 12)) * _LN2 for top in range(1 << 12)])
+"""(K + 1) ln 2 for each value of a word's top 12 bits, K the number of their trailing zeros: geometric(1/2)."""
 
 
 class Stream:
@@ -70,34 +70,46 @@ def simulation_secret(seed: int, agent: int) -> bytes:
     return hashlib.sha256(_SIMULATION_DOMAIN + f"{seed}/{agent}".encode()).digest()
 
 
+def _uniform(words: WordArray) -> FloatArray:
+    """1 + U, U uniform on [0, 1) with the 52 low bits of each word."""
+    bits = words & _MANTISSA
+    bits |= _ONE
+    return bits.view(np.float64)
+
+
+def _exponential(words: WordArray, stream: Stream) -> FloatArray:
+    """One standard exponential variable for each word; ``stream`` goes on where a word's top bits are all zero."""
+    top = words >> _TOP
+    value: FloatArray = _HALVINGS[top]
+    value -= np.log(_uniform(words))
+    if np.count_nonzero(top) < top.size:
+        open_ended = np.flatnonzero(top == 0)
+        while open_ended.size:
+            more = stream.words(open_ended.size)
+            value[open_ended] += [_zeros(int(word), 64) * _LN2 for word in more]
+            open_ended = open_ended[more == 0]
+    return value
+
+
 def exponential(stream: Stream, count: int) -> FloatArray:
     """``count`` standard exponential variables E = K ln 2 + F; shape (count,).
 
-    K is geometric(1/2) and unbounded; F = -log1p(-U/2) is exponential truncated to [0, ln 2), with U of 53 bits. So E
-    has steps of at most 2^-53 around every value however large, up to the rounding of float64: the place of every
-    quantile is off by at most (1 + E) 2^-52.
+    K is geometric(1/2) and unbounded. F = ln 2 - log(1 + U), U of 52 bits, is exponential truncated to (0, ln 2]. So E
+    has a fine step around every value however large: every quantile's place is off by at most (2 + E) 2^-52.
     """
-    words = stream.words(count)
-    low = words & _LOW_MASK
-    value: FloatArray = _HALVINGS[low]
-    value -= np.log1p((words >> _LOW_SHIFT) * (-0.5 * _UNIT))
-    if not low.all():  # all low bits zero: the count of zeros goes on in further words
-        open_ended = np.flatnonzero(low == 0)
-        while open_ended.size:
-            more = stream.words(open_ended.size)
-            value[open_ended] += [_trailing_zeros(int(word), 64) * _LN2 for word in more]
-            open_ended = open_ended[more == 0]
-    return value
+    return _exponential(stream.words(count), stream)
 
 
 def discrete_laplace(stream: Stream, count: int, steps: float) -> FloatArray:
     """``count`` whole numbers k with probability (1 - q)/(1 + q) q^|k|, q = exp(-1/steps); shape (count,).
 
     The difference of two geometric variables floor(steps E), P(floor(steps E) >= g) = exp(-g/steps). A cell of either
-    geometric variable keeps its probability up to a relative error of steps (1 + E) 2^-51 with E = g/steps: 4e-8 for
+    geometric variable keeps its probability up to a relative error of steps (1 + E) 2^-50 with E = g/steps: 4e-8 for
     ``steps`` = 2^20 (scale 1) at the far end E = 40.
     """
-    scaled = np.floor(exponential(stream, 2 * count) * steps)
+    scaled = exponential(stream, 2 * count)
+    scaled *= steps
+    np.floor(scaled, out=scaled)
     difference: FloatArray = scaled[:count] - scaled[count:]
     return difference
 
@@ -105,13 +117,17 @@ def discrete_laplace(stream: Stream, count: int, steps: float) -> FloatArray:
 def standard_normal(stream: Stream, count: int) -> FloatArray:
     """``count`` independent standard normal variables, by Box and Muller with sqrt(2 E) as radius; shape (count,).
 
-    The radius comes from `exponential` and the angle has 53 bits, so a point of the plane is drawn from 2^106 and
-    more, and each variable is off by at most |z| 2^-51 + 2^-51. A cell of width w at z then keeps its probability up
-    to a relative error of (1 + |z|) 2^-50 / w (1 + |z| w): 1e-8 for w = 2^-20 (deviation 1 on the grid) at |z| = 9.
+    The radius comes from `exponential` and the angle has 52 bits, so each variable z is a continuous one whose place is
+    off by at most (1 + |z|) 2^-50. A cell of width w keeps its probability up to a relative error of
+    (1 + |z|)^2 2^-49 / w: 2e-7 for w = 2^-20 (deviation 1 on the grid) at |z| = 9.
     """
     pairs = (count + 1) // 2
-    radius = np.sqrt(2.0 * exponential(stream, pairs))
-    angle = (stream.words(pairs) >> _LOW_SHIFT) * (2.0 * math.pi * _UNIT)
+    words = stream.words(2 * pairs)
+    radius = _exponential(words[:pairs], stream)
+    radius *= 2.0
+    np.sqrt(radius, out=radius)
+    angle = _uniform(words[pairs:])
+    angle *= 2.0 * math.pi
     normal = np.empty(2 * pairs)
     np.multiply(radius, np.cos(angle), out=normal[:pairs])
     np.multiply(radius, np.sin(angle), out=normal[pairs:])
