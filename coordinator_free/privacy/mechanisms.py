@@ -38,7 +38,9 @@ class MechanismError(ValueError):
 
 def _refuse_large(vector: FloatArray) -> None:
     # The Euclidean norm bounds every coordinate and costs one pass; a NaN makes the comparison false.
-    if not np.dot(vector, vector) < LARGEST**2:
+    with np.errstate(over="ignore"):
+        squared = np.dot(vector, vector)
+    if not squared < LARGEST**2:
         raise MechanismError("a vector to be released is not finite, or its norm is not below 2^31")
 
 
