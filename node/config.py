@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from coordinator_free.agents.registry import AlgorithmError, algorithm
 from coordinator_free.losses import LossError, loss
 from node.data.section import DataSection
 
@@ -363,6 +364,14 @@ def _loss_is_known(c: Configuration) -> str | None:
     return None
 
 
+def _algorithm_is_known(c: Configuration) -> str | None:
+    try:
+        algorithm(c.learning.algorithm)
+    except AlgorithmError as error:
+        return str(error)
+    return None
+
+
 def _algorithm_has_its_weight(c: Configuration) -> str | None:
     if c.learning.algorithm in NEEDS_MU and c.learning.mu is None:
         return f"learning.mu is missing: {c.learning.algorithm} needs a number greater than 0"
@@ -378,12 +387,12 @@ def _finish_has_a_weight(c: Configuration) -> str | None:
 def _mechanism_has_a_budget(c: Configuration) -> str | None:
     privacy = c.privacy
     if not c.private:
-        given = [key for key in ("epsilon", "delta") if getattr(privacy, key) is not None]
-        if given:
-            return (
-                f'privacy.mechanism = "none": it would ignore privacy.{given[0]} = {shown(getattr(privacy, given[0]))}; '
-                "name a mechanism (laplace, gaussian, gamma-norm) or remove the budget"
-            )
+        for key in ("epsilon", "delta"):
+            if getattr(privacy, key) is not None:
+                return (
+                    f'privacy.mechanism = "none": it would ignore privacy.{key} = {shown(getattr(privacy, key))}; '
+                    "name a mechanism (laplace, gaussian, gamma-norm) or remove the budget"
+                )
         return None
     if privacy.epsilon is None:
         return f'privacy.epsilon is missing: mechanism "{privacy.mechanism}" needs a number greater than 0'
@@ -429,6 +438,7 @@ def _graph_has_its_file(c: Configuration) -> str | None:
 RULES: tuple[Callable[[Configuration], str | None], ...] = (
     _simulation_has_a_seed,
     _loss_is_known,
+    _algorithm_is_known,
     _algorithm_has_its_weight,
     _finish_has_a_weight,
     _mechanism_has_a_budget,

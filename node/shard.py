@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,11 +48,11 @@ class Rows:
 
 
 class ShardFile(NamedTuple):
-    """What a shard file holds: the agent's `Setting`, its rows, and its public numbers as written."""
+    """What an agent starts from: its `Setting`, its public numbers as written, and the digest of its rows."""
 
     setting: Setting
-    rows: Rows
     public: dict[str, Any]
+    digest: str
 
 
 def agent_name(agent: int) -> str:
@@ -75,20 +76,27 @@ def write_shard(path: Path, rows: Rows, public: Mapping[str, Any]) -> None:
         np.savez(file, x=rows.x, y=rows.y, x_test=rows.x_test, y_test=rows.y_test, public=document)
 
 
-def read_shard(path: Path | str, secret: bytes = b"") -> ShardFile:
-    """Read a shard file; ``secret`` is the agent's noise secret (see `read_secret`), needed to speak in a private run.
+def read_shard(path: Path | str, secret: Path | str | None = None) -> ShardFile:
+    """Read a shard file, and the noise secret in the file ``secret``, which every private run needs to speak.
 
-    Raises `ShardError` if the file is missing, damaged, or its rows are not those that it names.
+    Raises `ShardError` if a file is missing or damaged, or if the rows are not those that the shard names.
     """
+    rows, public = read_rows(path)
+    return ShardFile(setting(rows, public, read_secret(secret) if secret is not None else b""), public, rows.digest())
+
+
+def read_rows(path: Path | str) -> tuple[Rows, dict[str, Any]]:
+    """All rows of a shard file, held-out ones too, and its public numbers. Raises `ShardError`."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             rows = Rows(*(_array(archive[key]) for key in ("x", "y", "x_test", "y_test")))
             public: dict[str, Any] = json.loads(archive["public"].tobytes())
-    except (OSError, ValueError, KeyError, EOFError) as error:
+            named = public["shard_digest"]
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
         raise ShardError(f"shard {path} cannot be read: {error}") from None
-    if rows.digest() != public["shard_digest"]:
+    if rows.digest() != named:
         raise ShardError(f"shard {path} is damaged: its rows are not those that it was dealt with")
-    return ShardFile(setting(rows, public, secret), rows, public)
+    return rows, public
 
 
 def setting(rows: Rows, public: Mapping[str, Any], secret: bytes) -> Setting:
@@ -109,11 +117,10 @@ def setting(rows: Rows, public: Mapping[str, Any], secret: bytes) -> Setting:
     )
 
 
-def read_secret(run: Path, agent: int) -> bytes:
-    """The agent's noise secret, 32 bytes; raises `ShardError` if it is missing or short."""
-    path = agent_folder(run, agent) / "secret"
+def read_secret(path: Path | str) -> bytes:
+    """An agent's noise secret, 32 bytes; raises `ShardError` if it is missing or short."""
     try:
-        secret = path.read_bytes()
+        secret = Path(path).read_bytes()
     except OSError as error:
         raise ShardError(f"noise secret {path} cannot be read: {error.strerror}") from None
     if len(secret) != 32:

@@ -1,0 +1,517 @@
+"""Dealing a run: data, graph and noise become one folder that agents start from.
+
+Rules that hold here:
+- Dealing is a process of its own, so that nobody who lives on has held the data.
+- A folder is built under a temporary name and renamed: a half-made run never has the run's name.
+- Going on in an existing folder (``force``) touches no ledger: ledgers stay where they are, and only the same rows may
+  go on with them.
+- Each agent's noise secret is drawn from the operating system; only a simulation takes it from the seed.
+- What the manifest says is public. The digest of the data is not (it would confirm a guess of a missing record): it
+  stays in ``dealt.json``, mode 0600.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import secrets
+import shutil
+import sys
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from coordinator_free.agent import Activation
+from coordinator_free.agents.registry import algorithm
+from coordinator_free.losses import LossError, loss
+from coordinator_free.objective import LocalProblem
+from coordinator_free.privacy.mechanisms import NORMS
+from coordinator_free.privacy.noise import simulation_secret
+from coordinator_free.release import FloatArray
+from node.config import Configuration, ConfigurationError, dump, from_table, public_digest
+from node.shard import Rows, agent_folder, shard_path, write_shard
+from node.transport import ipc_endpoint
+
+if TYPE_CHECKING:
+    from node.data import Dealt
+    from topology.network import Network
+
+SMALLEST_CONFIDENCE = 1e-3
+"""Of an agent without data, which learns from its neighbours alone."""
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What a run starts from, before anything is written: data, graph, and each agent's public numbers.
+
+    ``confidences`` (n,), ``smoothness`` (n,) of L_i, ``regularisations`` (n,) lambda_i, ``multipliers`` (releases,).
+    """
+
+    configuration: Configuration
+    dealt: Dealt
+    network: Network
+    seed: int
+    confidences: FloatArray
+    regularisations: FloatArray
+    smoothness: FloatArray
+    multipliers: FloatArray
+    warnings: tuple[str, ...]
+
+    @property
+    def agents(self) -> int:
+        return self.network.agents
+
+    def public(self, agent: int) -> dict[str, Any]:
+        """The public numbers of one agent, without those of one run (its id and digests)."""
+        c, rows = self.configuration, self.dealt.shards[agent]
+        learning = {key: value for key, value in c.learning.model_dump().items() if value is not None}
+        learning.update(learning.pop("parameters"))
+        learning["smoothness"] = float(self.smoothness[agent])
+        return {
+            "agent": agent,
+            "agents": self.agents,
+            "name": self.dealt.names[agent],
+            "neighbours": [int(j) for j in self.network.neighbours(agent)],
+            "weights": [float(w) for w in self.network.weights_of(agent)],
+            "confidence": float(self.confidences[agent]),
+            "dimension": self.dealt.dimension,
+            "records": len(rows.y),
+            "test_records": len(rows.y_test),
+            "algorithm": c.learning.algorithm,
+            "loss": c.learning.loss,
+            "regularisation": float(self.regularisations[agent]),
+            "learning": learning,
+            "updates": c.clock.updates,
+            "releases": releases(c, len(self.network.neighbours(agent))),
+            "release_dimension": release_dimension(c, self.dealt.dimension),
+            "clock": {"rate": c.clock.rate, "seed": self.seed},
+            "mechanism": c.privacy.mechanism,
+            "multipliers": [float(m) for m in self.multipliers],
+            "clip": c.privacy.clip,
+            "budget": {"epsilon": c.privacy.epsilon, "delta": c.privacy.delta or 0.0} if c.private else None,
+            "record": self.dealt.record,
+            "metric": loss(c.learning.loss).metric,
+            "simulation": c.run.simulation,
+            "network": {**c.network.model_dump(exclude={"folder"}), "eavesdropper": c.eavesdropper.enabled},
+        }
+
+    def rows(self, agent: int) -> Rows:
+        shard = self.dealt.shards[agent]
+        return Rows(shard.x, shard.y, shard.x_test, shard.y_test)
+
+    def problems(self) -> list[LocalProblem]:
+        """Every agent's local problem, in agent order."""
+        return [
+            _problem(self.configuration, shard.x, shard.y, float(lambda_i))
+            for shard, lambda_i in zip(self.dealt.shards, self.regularisations, strict=True)
+        ]
+
+
+# --- preparing: no files are written ---------------------------------------------------------------------------------
+
+
+def prepare(configuration: Configuration, seed: int | None = None) -> Preparation:
+    """Load the data, build the graph, calibrate the noise.
+
+    ``seed`` deals rows, graph and clocks where the configuration has none; None draws it. Raises `ConfigurationError`
+    or another ValueError of one line.
+    """
+    if configuration.run.seed is not None:
+        seed = configuration.run.seed
+    elif seed is None:
+        seed = secrets.randbits(63)
+    dealt = deal_data(configuration, seed)
+    graph = network(configuration, dealt, seed)
+    records = np.array([len(shard.y) for shard in dealt.shards])
+    regularisations = configuration.learning.regularisation / np.maximum(records, 1)
+    problems = [
+        _problem(configuration, shard.x, shard.y, float(lambda_i))
+        for shard, lambda_i in zip(dealt.shards, regularisations, strict=True)
+    ]
+    return Preparation(
+        configuration=configuration,
+        dealt=dealt,
+        network=graph,
+        seed=seed,
+        confidences=confidences(records),
+        regularisations=regularisations,
+        smoothness=np.array([smoothness(configuration, dealt, problem) for problem in problems]),
+        multipliers=multipliers(configuration),
+        warnings=tuple(_warnings(configuration, records)),
+    )
+
+
+def deal_data(configuration: Configuration, seed: int) -> Dealt:
+    """The rows of every agent."""
+    from node.data import deal
+
+    return deal(
+        configuration.data,
+        seed=seed,
+        private=configuration.private,
+        norm=NORMS.get(configuration.privacy.mechanism),
+    )
+
+
+def network(configuration: Configuration, dealt: Dealt | None = None, seed: int | None = None) -> Network:
+    """The graph that the configuration describes; data are dealt only if they were not given.
+
+    ``seed`` is used where neither the topology nor the run has one; without any, one is drawn.
+    """
+    from topology import families, files, similarity
+
+    if seed is None:
+        seed = configuration.run.seed if configuration.run.seed is not None else secrets.randbits(63)
+    if dealt is None:
+        dealt = deal_data(configuration, seed)
+    section = configuration.topology
+    agents = len(dealt.shards)
+    if section.kind == "file":
+        path = Path(str(section.path))
+        try:
+            graph = files.parse(path.read_bytes(), path.suffix.removeprefix("."))
+        except OSError as error:
+            raise ConfigurationError(f'topology.path = "{path}": {error.strerror}; give a graph file') from None
+    elif section.kind in {"angle-similarity", "nearest-neighbours"}:
+        if dealt.similarity is None:
+            raise ConfigurationError(
+                f'topology.kind = "{section.kind}": data.source "{configuration.data.source}" has nothing to compare '
+                "agents by; use a family such as random-regular"
+            )
+        if section.kind == "angle-similarity":
+            graph = similarity.angle_similarity(
+                dealt.similarity,
+                0.1 if section.gamma is None else section.gamma,
+                1e-3 if section.threshold is None else section.threshold,
+            )
+        else:
+            graph = similarity.nearest_neighbours(dealt.similarity, section.neighbours or 10)
+    else:
+        parameters = section.model_dump(exclude={"kind", "path", "seed"}, exclude_none=True)
+        graph = families.build(section.kind, agents, seed if section.seed is None else section.seed, **parameters)
+    if graph.agents != agents:
+        raise ConfigurationError(
+            f'topology.kind = "{section.kind}": the graph has {graph.agents} agents, the data {agents}'
+        )
+    return graph
+
+
+def confidences(records: Sequence[int] | FloatArray) -> FloatArray:
+    """c_i = m_i / max_j m_j (Bellet et al. 2018, section 2.2); small and positive without data. Sizes are public."""
+    sizes = np.asarray(records, dtype=np.float64)
+    return np.maximum(sizes / max(float(sizes.max()), 1.0), SMALLEST_CONFIDENCE)
+
+
+def smoothness(configuration: Configuration, dealt: Dealt, problem: LocalProblem) -> float:
+    """The smoothness of L_i that sets the step; a public number in a private run."""
+    kind = configuration.learning.smoothness
+    if kind == "data":
+        return problem.smoothness_of_data()
+    if kind == "bound":
+        if "l2" not in dealt.row_bounds:
+            raise ConfigurationError(
+                'learning.smoothness = "bound": nothing public bounds the rows; scale them by public bounds, state '
+                "data.row_bound, or give a public number"
+            )
+        return problem.smoothness_bound(dealt.row_bounds["l2"])
+    if kind == "feature-law":
+        if dealt.feature_law is None:
+            raise ConfigurationError(
+                f'learning.smoothness = "feature-law": data.source "{configuration.data.source}" has no public feature '
+                'law; use "bound" or a public number'
+            )
+        return problem.loss.curvature_bound * dealt.feature_law(problem.records) + 2.0 * problem.regularisation
+    assert isinstance(kind, float)
+    return kind + 2.0 * problem.regularisation
+
+
+def releases(configuration: Configuration, neighbours: int) -> int:
+    """How many indices an agent has: one for each update, and the first word of a synchronous algorithm.
+
+    An algorithm that speaks otherwise has a static method ``releases(updates, neighbours)``.
+    """
+    kind, updates = algorithm(configuration.learning.algorithm), configuration.clock.updates
+    own = getattr(kind, "releases", None)
+    if own is not None:
+        return int(own(updates, neighbours))
+    return updates + 1 if kind.activation is Activation.ROUNDS else updates
+
+
+def release_dimension(configuration: Configuration, dimension: int) -> int:
+    """The length of a release's vector: the model's, or what a static method ``release_dimension(p)`` says."""
+    own = getattr(algorithm(configuration.learning.algorithm), "release_dimension", None)
+    return dimension if own is None else int(own(dimension))
+
+
+def multipliers(configuration: Configuration) -> FloatArray:
+    """One noise scale for each release, in units of its sensitivity; empty without a mechanism."""
+    privacy = configuration.privacy
+    if not configuration.private:
+        return np.empty(0)
+    from coordinator_free.privacy.accounting import calibrate
+
+    assert privacy.epsilon is not None
+    rate = {} if privacy.r is None else {"r": privacy.r}
+    return calibrate(
+        privacy.mechanism,
+        configuration.clock.updates,
+        privacy.epsilon,
+        privacy.delta or 0.0,
+        allocation=privacy.allocation,
+        **rate,
+    )
+
+
+def _problem(configuration: Configuration, x: FloatArray, y: FloatArray, regularisation: float) -> LocalProblem:
+    try:
+        return LocalProblem(x, y, loss(configuration.learning.loss), regularisation)
+    except LossError as error:
+        raise ConfigurationError(f'learning.loss = "{configuration.learning.loss}": {error}') from None
+
+
+def _warnings(configuration: Configuration, records: FloatArray) -> list[str]:
+    found = []
+    empty = np.flatnonzero(records == 0)
+    if empty.size:
+        found.append(
+            f"{_named(empty)} without data: confidence {SMALLEST_CONFIDENCE:g}, it learns from its neighbours alone"
+        )
+    delta = configuration.privacy.delta
+    if configuration.private and delta is not None:
+        exposed = np.flatnonzero((records > 0) & (delta * records >= 1))
+        if exposed.size:
+            found.append(
+                f"privacy.delta = {delta:g} is at least 1/m_i for {_named(exposed)}: such a delta permits publishing a "
+                "whole record; use a smaller one"
+            )
+    if configuration.run.simulation:
+        found.append("run.simulation = true: whoever holds run.seed sees through the noise")
+    return found
+
+
+def _named(agents: npt.NDArray[np.int64], most: int = 10) -> str:
+    listed = ", ".join(str(int(agent)) for agent in agents[:most])
+    more = f" and {agents.size - most} more" if agents.size > most else ""
+    return f"agent{'s' if agents.size > 1 else ''} {listed}{more}"
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def deal_run(configuration: Configuration, folder: Path, *, force: bool = False) -> dict[str, Any]:
+    """Deal ``configuration`` into the run folder ``folder``; returns its manifest.
+
+    Raises `ConfigurationError` or another ValueError of one line; an existing folder is one, unless ``force``.
+    """
+    folder = folder.absolute()
+    if folder.exists() and not force:
+        raise ConfigurationError(
+            f"run folder {folder} exists: choose another --out or run.name, or --force to replace it"
+        )
+    preparation = prepare(configuration)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    building = folder.parent / f".{folder.name}.{secrets.token_hex(4)}.partial"
+    building.mkdir(mode=0o755)
+    sockets: Path | None = None
+    if configuration.network.transport == "ipc" and configuration.network.folder is None:
+        sockets = Path(tempfile.mkdtemp(prefix="sottovoce-"))
+    try:
+        manifest = _write(preparation, building, folder, sockets)
+        if folder.exists():
+            _replace(folder, building, preparation)
+        else:
+            building.rename(folder)
+    except BaseException:
+        if sockets is not None:
+            sockets.rmdir()
+        raise
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    return manifest
+
+
+def _write(preparation: Preparation, building: Path, folder: Path, sockets: Path | None) -> dict[str, Any]:
+    from coordinator_free.privacy.ledger import Budget
+    from node.earlier import earlier_runs
+    from node.ledger_file import LedgerFile
+    from topology import files
+
+    c, dealt, graph = preparation.configuration, preparation.dealt, preparation.network
+    run = secrets.token_hex(16)
+    digest = public_digest(c, graph.digest()).hex()
+    judge = loss(c.learning.loss)
+    earlier = earlier_runs(folder, dealt.digest)
+    manifest = {
+        "sottovoce": importlib.metadata.version("sottovoce"),
+        "run": run,
+        "name": c.run.name,
+        "agents": preparation.agents,
+        "names": list(dealt.names),
+        "records": [len(shard.y) for shard in dealt.shards],
+        "features": list(dealt.features),
+        "dimension": dealt.dimension,
+        "metric": {"name": judge.metric, "larger_is_better": judge.larger_is_better},
+        "algorithm": c.learning.algorithm,
+        "record": dealt.record,
+        "privacy": c.privacy.model_dump(exclude_none=True),
+        "simulation": c.run.simulation,
+        "topology_digest": graph.digest(),
+        "configuration_digest": digest,
+        "seeds": _seeds(preparation),
+        "public_assumptions": list(dealt.public_assumptions),
+        "warnings": list(preparation.warnings),
+        "build": build(),
+    }
+    (building / "config.toml").write_text(dump(c), encoding="utf-8")
+    (building / "topology.graphml").write_bytes(files.write(graph, "graphml"))
+    (building / "shards").mkdir(mode=0o700)
+    (building / "agents").mkdir(mode=0o700)
+    (building / "endpoints").mkdir(mode=0o755)
+    if sockets is not None:
+        (building / "sockets").write_text(f"{sockets}\n", encoding="utf-8")
+    budget = Budget(c.privacy.epsilon, c.privacy.delta or 0.0) if c.private and c.privacy.epsilon else None
+    for agent in range(preparation.agents):
+        rows = preparation.rows(agent)
+        shard_digest = rows.digest()
+        public = {**preparation.public(agent), "run": run, "digest": digest, "shard_digest": shard_digest}
+        public["network"]["bind"] = _bind(c, agent, sockets)
+        write_shard(shard_path(building, agent), rows, public)
+        place = agent_folder(building, agent)
+        place.mkdir(mode=0o700)
+        LedgerFile.create(place / "ledger.jsonl", shard_digest, dealt.record, budget)
+        _write_private(place / "secret", _secret(c, agent))
+    _write_private(
+        building / "dealt.json", json.dumps({"data_digest": dealt.digest, "earlier_runs": earlier}, indent=1).encode()
+    )
+    (building / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    return manifest
+
+
+def _bind(configuration: Configuration, agent: int, sockets: Path | None) -> str:
+    """Where an agent speaks; the system chooses a tcp port."""
+    section = configuration.network
+    if section.transport == "ipc":
+        return ipc_endpoint(Path(str(section.folder or sockets)), agent)
+    host = f"[{section.host}]" if ":" in section.host else section.host
+    return f"tcp://{host}:*"
+
+
+def _replace(folder: Path, building: Path, preparation: Preparation) -> None:
+    """Put a newly dealt run in the place of an old one; ledgers that are there stay, untouched.
+
+    The manifest goes first and comes last, so that a folder in between is never taken for a run.
+    """
+    kept = sorted(folder.glob("agents/agent-*/ledger.jsonl"))
+    for ledger in kept:
+        agent = int(ledger.parent.name.removeprefix("agent-"))
+        if agent >= preparation.agents or _ledger_shard(ledger) != preparation.rows(agent).digest():
+            raise ConfigurationError(
+                f"--force: {ledger} belongs to other rows than those dealt now, and ledgers are never deleted; "
+                "choose another --out or run.name"
+            )
+    (folder / "manifest.json").unlink(missing_ok=True)
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path in kept:
+            continue
+        if not path.is_dir() or path.is_symlink():
+            path.unlink()
+        elif not any(path.iterdir()):
+            path.rmdir()
+    for path in sorted(building.rglob("*")):
+        target = folder / path.relative_to(building)
+        if path.is_dir():
+            target.mkdir(mode=path.stat().st_mode & 0o777, exist_ok=True)
+        elif path.name != "manifest.json" and target not in kept:
+            path.rename(target)
+    (building / "manifest.json").rename(folder / "manifest.json")
+
+
+def _ledger_shard(ledger: Path) -> str | None:
+    try:
+        with ledger.open(encoding="utf-8") as file:
+            return str(json.loads(file.readline().rpartition("}")[0] + "}")["shard"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _secret(configuration: Configuration, agent: int) -> bytes:
+    if configuration.run.simulation:
+        assert configuration.run.seed is not None
+        return simulation_secret(configuration.run.seed, agent)
+    return os.urandom(32)
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+
+
+def _seeds(preparation: Preparation) -> dict[str, Any]:
+    simulated = preparation.configuration.run.simulation
+    return {
+        "seed": preparation.seed,
+        "drawn": preparation.configuration.run.seed is None,
+        "seeds": ["splits", "graph", "clocks", "network conditions"] + (["noise"] if simulated else []),
+        "noise": "from run.seed: a simulation" if simulated else "each agent's own secret, from the operating system",
+    }
+
+
+def build() -> dict[str, Any]:
+    """What bit-for-bit claims depend on: versions, the linear algebra library, the processor."""
+    names = ("numpy", "scipy", "networkx", "pyzmq", "msgpack", "mcap", "lz4", "dp-accounting", "pydantic")
+    blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
+    return {
+        "python": platform.python_version(),
+        "packages": {name: importlib.metadata.version(name) for name in names},
+        "blas": {key: blas.get(key) for key in ("name", "version", "openblas configuration")},
+        "processor": _processor(),
+        "machine": platform.machine(),
+        "system": f"{platform.system()} {platform.release()}",
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor())
+
+
+# --- a process of its own --------------------------------------------------------------------------------------------
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """``python -m node.deal FOLDER [--force]``: the resolved configuration on standard input, the manifest on output.
+
+    Exit status 2 with one line on standard error for bad input.
+    """
+    parser = argparse.ArgumentParser(prog="python -m node.deal")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--force", action="store_true")
+    options = parser.parse_args(arguments)
+    try:
+        manifest = deal_run(from_table(tomllib.loads(sys.stdin.read())), options.folder, force=options.force)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"run folder {options.folder}: {error.strerror}: {error.filename}", file=sys.stderr)
+        return 2
+    print(json.dumps(manifest))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
