@@ -20,7 +20,6 @@ import platform
 import secrets
 import shutil
 import sys
-import tempfile
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +38,6 @@ from coordinator_free.privacy.noise import simulation_secret
 from coordinator_free.release import FloatArray
 from node.config import Configuration, ConfigurationError, dump, from_table, public_digest
 from node.shard import Rows, agent_folder, shard_path, write_shard
-from node.transport import ipc_endpoint
 
 if TYPE_CHECKING:
     from node.data import Dealt
@@ -321,25 +319,18 @@ def deal_run(configuration: Configuration, folder: Path, *, force: bool = False)
     folder.parent.mkdir(parents=True, exist_ok=True)
     building = folder.parent / f".{folder.name}.{secrets.token_hex(4)}.partial"
     building.mkdir(mode=0o755)
-    sockets: Path | None = None
-    if configuration.network.transport == "ipc" and configuration.network.folder is None:
-        sockets = Path(tempfile.mkdtemp(prefix="sottovoce-"))
     try:
-        manifest = _write(preparation, building, folder, sockets)
+        manifest = _write(preparation, building, folder)
         if folder.exists():
             _replace(folder, building, preparation)
         else:
             building.rename(folder)
-    except BaseException:
-        if sockets is not None:
-            sockets.rmdir()
-        raise
     finally:
         shutil.rmtree(building, ignore_errors=True)
     return manifest
 
 
-def _write(preparation: Preparation, building: Path, folder: Path, sockets: Path | None) -> dict[str, Any]:
+def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, Any]:
     from coordinator_free.privacy.ledger import Budget
     from node.earlier import earlier_runs
     from node.ledger_file import LedgerFile
@@ -376,14 +367,11 @@ def _write(preparation: Preparation, building: Path, folder: Path, sockets: Path
     (building / "shards").mkdir(mode=0o700)
     (building / "agents").mkdir(mode=0o700)
     (building / "endpoints").mkdir(mode=0o755)
-    if sockets is not None:
-        (building / "sockets").write_text(f"{sockets}\n", encoding="utf-8")
     budget = Budget(c.privacy.epsilon, c.privacy.delta or 0.0) if c.private and c.privacy.epsilon else None
     for agent in range(preparation.agents):
         rows = preparation.rows(agent)
         shard_digest = rows.digest()
         public = {**preparation.public(agent), "run": run, "digest": digest, "shard_digest": shard_digest}
-        public["network"]["bind"] = _bind(c, agent, sockets)
         write_shard(shard_path(building, agent), rows, public)
         place = agent_folder(building, agent)
         place.mkdir(mode=0o700)
@@ -394,15 +382,6 @@ def _write(preparation: Preparation, building: Path, folder: Path, sockets: Path
     )
     (building / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     return manifest
-
-
-def _bind(configuration: Configuration, agent: int, sockets: Path | None) -> str:
-    """Where an agent speaks; the system chooses a tcp port."""
-    section = configuration.network
-    if section.transport == "ipc":
-        return ipc_endpoint(Path(str(section.folder or sockets)), agent)
-    host = f"[{section.host}]" if ":" in section.host else section.host
-    return f"tcp://{host}:*"
 
 
 def _replace(folder: Path, building: Path, preparation: Preparation) -> None:
