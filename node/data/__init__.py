@@ -1,1 +1,40 @@
 """Datasets, one loader a file, and how they are dealt to agents."""
+
+from __future__ import annotations
+
+from node.data import adult, bank, breast_cancer, movielens, own, schools, synthetic
+from node.data.dealt import Dealt, FeatureLaw, Shard
+from node.data.errors import DataError
+from node.data.section import DataSection
+from node.data.table import Table, deal_table
+
+__all__ = ["DataError", "DataSection", "Dealt", "FeatureLaw", "Shard", "deal"]
+
+
+def deal(data: DataSection, *, seed: int, private: bool, norm: str | None) -> Dealt:
+    """Load the source and deal it among agents: the same for the same arguments and files.
+
+    ``seed`` steers every split and draw (``data.seed`` goes before it). ``norm`` is the mechanism's, "l1" or "l2"
+    (None: "l2"), for scaling per record and for ``data.row_bound``. ``private`` refuses what would break the claim.
+
+    Raises:
+        DataError: one line that names the setting or the row and column, the value, and what would be accepted.
+    """
+    seed = seed if data.seed is None else data.seed
+    if data.source == "synthetic":
+        return synthetic.deal(data, seed)
+    if data.source == "movielens-100k":
+        return movielens.deal(data, seed, private=private)
+    return deal_table(_load(data, private, norm or "l2"), data, seed)
+
+
+def _load(data: DataSection, private: bool, norm: str) -> Table:
+    if data.source == "schools":
+        return schools.load(data)
+    if data.source == "breast-cancer":
+        return breast_cancer.load(data, norm)
+    if data.source == "adult":
+        return adult.load(data, norm)
+    if data.source == "bank":
+        return bank.load(data, norm)
+    return own.load(data, private=private, norm=norm)

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class DataError(ValueError):
-    """Bad data, or a data setting that does not fit the data: one line with the setting, the value and what would do."""
+    """Bad data, or a setting that does not fit the data: one line with setting, value and what would do."""

@@ -110,7 +110,7 @@ class DataSection(BaseModel):
 
     als_regularisation: float = Field(default=0.05, gt=0, allow_inf_nan=False)
     centring: Literal["none", "user-mean"] = "none"
-    """``none``: ratings minus the public constant 3.5. ``user-mean``: minus the user's own mean, which is not private."""
+    """``none``: ratings minus the public constant 3.5. ``user-mean``: minus the user's own mean (not private)."""
     as_published: bool = False
     """Accept what the paper did although it breaks the privacy claim; it is named under public_assumptions."""
 

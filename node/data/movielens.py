@@ -1,0 +1,114 @@
+"""MovieLens-100K: each of 943 people is an agent, each rating a record (Bellet et al. 2018, section 5.2, appendix E).
+
+Ratings are taken minus the public constant 3.5; subtracting a user's own mean, as published, puts every rating of the
+user into every record, so a private run refuses it unless ``as_published``. The films' features come from alternating
+least squares on the training ratings: what the paper does "for convenience", and named as a public assumption.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse
+
+from node.data import als, split
+from node.data.columns import row_norms
+from node.data.csv_file import read_columns
+from node.data.dealt import Dealt, Shard
+from node.data.errors import DataError
+from node.data.paths import existing, one_of
+from node.data.section import DataSection
+
+CENTRE = 3.5
+"""Public: a rating above it is a recommendation. Ratings are 1 to 5."""
+_FEATURES = 20
+_QUANTILE = 0.9
+
+
+@dataclass(frozen=True)
+class ItemLaw:
+    """For the largest eigenvalue of a user's mean x x^T: the 0.9 quantile of the items' squared norms, public."""
+
+    value: float
+
+    def __call__(self, records: int) -> float:
+        return self.value if records else 0.0
+
+
+def deal(section: DataSection, seed: int, *, private: bool) -> Dealt:
+    """``path``: the file ml-100k.inter (user, item, rating, time; tabs), or u.data, or the folder of either."""
+    user_mean = section.centring == "user-mean"
+    if user_mean and private and not section.as_published:
+        raise DataError(
+            'data.centring is "user-mean": in a private run each rating would be in every record of its user; '
+            'accepted: "none", or data.as_published = true'
+        )
+    path = one_of(existing(section.path or ""), ("ml-100k.inter", "u.data"))
+    user, item, rating, values = _ratings(path, section.agents)
+    users, items = len(values), int(item.max()) + 1
+    random = np.random.default_rng([seed, 4])
+    parts = [split.hold_out(np.flatnonzero(user == u), section.held_out_in_force, random) for u in range(users)]
+    train = np.concatenate([rows for rows, _ in parts])
+
+    centre = np.full(users, CENTRE)
+    if user_mean:
+        centre = np.array([rating[rows].mean() for rows, _ in parts])
+    centred = rating - centre[user]
+
+    shape, where = (users, items), (user[train], item[train])
+    known = scipy.sparse.csr_array((np.ones(len(train)), where), shape=shape)
+    features = als.item_features(
+        scipy.sparse.csr_array((centred[train], where), shape=shape),
+        known,
+        section.dimension or _FEATURES,
+        section.als_regularisation,
+        np.random.default_rng([seed, 5]),
+    )
+    names = [f"film feature {k}" for k in range(features.shape[1])]
+    rated = np.asarray(known.sum(axis=0)).ravel() > 0
+    if not user_mean:
+        size = float(np.sqrt(np.mean(features[rated] ** 2)))
+        features = np.hstack([np.full((items, 1), size), features])
+        names.insert(0, "intercept")
+    norms = {norm: float(row_norms(features, norm).max()) for norm in ("l1", "l2")}
+    squared = row_norms(features[rated], "l2") ** 2
+
+    assumptions = [
+        "movielens: the films' features come from alternating least squares on everybody's training ratings",
+        "movielens: the graph of nearest neighbours comes from everybody's training ratings",
+    ]
+    if user_mean:
+        assumptions.append("movielens: each rating is taken minus its user's mean training rating, as published")
+    return Dealt(
+        shards=tuple(
+            Shard(features[item[rows]], centred[rows], features[item[test]], centred[test]) for rows, test in parts
+        ),
+        names=tuple(f"user {value}" for value in values),
+        features=tuple(names),
+        metric="rmse",
+        record="one rating",
+        row_bounds=norms,
+        label_bound=4.0 if user_mean else 2.5,
+        public_assumptions=tuple(assumptions),
+        similarity=scipy.sparse.csr_array((rating[train], where), shape=shape),
+        feature_law=ItemLaw(float(np.quantile(squared, _QUANTILE))),
+    )
+
+
+def _ratings(path: Path, agents: int | None) -> tuple[split.Rows, split.Rows, np.ndarray, list[str]]:
+    """(user index, item index, rating) of each row, and the users' names in order; the first ``agents`` of them."""
+    header = ("user", "item", "rating", "time")
+    columns = read_columns(path, delimiter="\t", header=header, skip=int(path.suffix == ".inter"))
+    rating = np.array([float(cell) for cell in columns["rating"]])
+    if not np.all((rating >= 1) & (rating <= 5)):
+        raise DataError(f"{path.name}: ratings are 1 to 5, found {rating.min():g} to {rating.max():g}")
+    groups, values = split.by_groups(columns["user"], agents)
+    films, _ = split.by_groups(columns["item"], None)
+    item = np.empty(len(rating), dtype=np.intp)
+    for k, rows in enumerate(films):
+        item[rows] = k
+    rows = np.concatenate(groups)
+    user = np.repeat(np.arange(len(groups)), [len(part) for part in groups])
+    return user, item[rows], rating[rows], values

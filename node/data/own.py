@@ -1,0 +1,191 @@
+"""A user's own data: CSV and Parquet (named columns), NPZ and svmlight (a matrix whose columns are x0, x1, ...).
+
+One rule for all: a private run needs something public that bounds its rows, which is ``data.bounds`` for every column
+of numbers, or ``data.row_bound``, or ``data.row_scaling = "record"``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coordinator_free.release import FloatArray
+from node.data.columns import Cells, Number, Words, check_rows, encode, inside, numbers, scale_rows
+from node.data.csv_file import read_columns, read_text
+from node.data.errors import DataError
+from node.data.paths import existing
+from node.data.section import DataSection
+from node.data.table import Table
+
+_LABEL = "y"
+_MOST_CELLS = 500_000_000
+
+
+def load(section: DataSection, *, private: bool, norm: str) -> Table:
+    """Read, encode, scale and check, as the section says."""
+    path = existing(section.path or "")
+    if section.source == "csv":
+        columns: Mapping[str, Cells] = read_columns(path)
+    elif section.source == "parquet":
+        columns = _parquet(path)
+    elif section.source == "npz":
+        columns = _npz(path, section.column)
+    else:
+        columns = _svmlight(path, section.dimension)
+    label = section.label or _LABEL
+    _known(columns, section.drop, "data.drop")
+    _known(columns, section.levels, "data.levels")
+    _known(columns, [name for name in section.bounds if name != "*"], "data.bounds")
+    _known(columns, [label], "data.label")
+    _known(columns, filter(None, [section.column]), "data.column")
+
+    aside = {label, section.column, *section.drop}
+    plan = {name: _rule(name, section, private) for name in columns if name not in aside}
+    encoded = encode(columns, plan, intercept=section.intercept is not False)
+    x, row_bounds = scale_rows(encoded, section.row_scaling or "public", norm)
+    if section.row_bound is not None:
+        check_rows(x, norm, section.row_bound)
+        root, bound = math.sqrt(encoded.columns), section.row_bound
+        row_bounds = {"l1": bound, "l2": bound} if norm == "l1" else {"l1": bound * root, "l2": bound}
+    y, label_bound = _labels(label, columns[label], section)
+    return Table(
+        x=x,
+        y=y,
+        features=encoded.features,
+        record=section.record,
+        row_bounds=row_bounds,
+        label_bound=label_bound,
+        groups=None if section.column is None else [_text(cell) for cell in columns[section.column]],
+        group=section.column or "agent",
+    )
+
+
+def _rule(name: str, section: DataSection, private: bool) -> Number | Words:
+    if name in section.levels:
+        return Words(section.levels[name])
+    bounds = section.bounds.get(name, section.bounds.get("*"))
+    if bounds is not None:
+        return Number(*bounds, clip=section.outside == "clip")
+    if private and section.row_bound is None and section.row_scaling != "record":
+        raise DataError(
+            f"data.bounds says nothing of column {name!r}, and a private run needs public bounds: give [low, high] for "
+            'it or for "*", or data.row_bound, or data.row_scaling = "record"'
+        )
+    return Number(None, None)
+
+
+def _labels(name: str, cells: Cells, section: DataSection) -> tuple[FloatArray, float | None]:
+    if section.positive is not None:
+        positive = [_text(cell) == section.positive for cell in cells]
+        if not any(positive):
+            seen = ", ".join(repr(value) for value in sorted({_text(cell) for cell in cells})[:8])
+            raise DataError(f"data.positive is {section.positive!r}, but column {name!r} holds {seen}")
+        return np.where(positive, 1.0, -1.0), 1.0
+    try:
+        y = numbers(name, cells)
+    except DataError as error:
+        # A label of words needs another remedy than a feature of words does.
+        message = str(error).split("; list its values")[0]
+        raise DataError(f"{message}; name the label that becomes 1 in data.positive") from None
+    bounds = section.bounds.get(name)
+    if bounds is None:
+        return y, (1.0 if bool(np.all(np.abs(y) == 1.0)) else None)
+    if section.outside == "clip":
+        y = np.clip(y, *bounds)
+    inside(name, y, *bounds)
+    return y, max(abs(bounds[0]), abs(bounds[1]))
+
+
+def _known(columns: Mapping[str, Cells], names: Iterable[str], key: str) -> None:
+    for name in names:
+        if name not in columns:
+            near = difflib.get_close_matches(name, columns, n=1)
+            hint = f"nearest is {near[0]!r}" if near else f"there are {', '.join(list(columns)[:12])}"
+            raise DataError(f"{key} names column {name!r}, which is not in the data; {hint}")
+
+
+def _text(cell: Any) -> str:
+    """The cell as a configuration would write it: 3.0 is "3"."""
+    if isinstance(cell, (float, np.floating)) and float(cell).is_integer():
+        return str(int(cell))
+    return str(cell)
+
+
+def _parquet(path: Path) -> dict[str, Cells]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise DataError("data.source = 'parquet' needs the extra 'tables': pip install 'sottovoce[tables]'") from None
+    try:
+        table = pyarrow.parquet.read_table(path)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise DataError(f"data.path: cannot read {path} as Parquet: {error}") from None
+    out: dict[str, Cells] = {}
+    for name in table.column_names:
+        cells = table.column(name).to_pylist()
+        # A missing number is not finite, and is reported as such; a missing word is no level.
+        out[name] = [math.nan if cell is None else cell for cell in cells]
+    if table.num_rows == 0:
+        raise DataError(f"data.path: {path} has no rows")
+    return out
+
+
+def _npz(path: Path, column: str | None) -> dict[str, Cells]:
+    """Arrays ``x`` (n, p), ``y`` (n,), and one more (n,) that splits, if ``column`` names it. No pickle is read."""
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            arrays = {name: data[name] for name in data.files}
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"data.path: cannot read {path} as NPZ: {error}") from None
+    x, y = arrays.get("x"), arrays.get("y")
+    if x is None or y is None:
+        raise DataError(f"data.path: {path} holds {', '.join(arrays) or 'nothing'}; it must hold arrays x and y")
+    return _matrix(path, x, y, {} if column is None or column not in arrays else {column: arrays[column]})
+
+
+def _svmlight(path: Path, dimension: int | None) -> dict[str, Cells]:
+    """Lines "label index:value ...", indices from 1, "#" opens a comment; what is not there is 0."""
+    labels: list[float] = []
+    rows: list[dict[int, float]] = []
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        cells = line.split("#", 1)[0].split()
+        if not cells:
+            continue
+        try:
+            labels.append(float(cells[0]))
+            rows.append({int(index): float(value) for index, _, value in (cell.partition(":") for cell in cells[1:])})
+        except ValueError:
+            raise DataError(f"{path.name}, line {number}: not of the form 'label index:value ...'") from None
+    if not rows:
+        raise DataError(f"data.path: {path} has no rows")
+    smallest = min((min(row, default=1) for row in rows), default=1)
+    largest = max(max(row, default=1) for row in rows)
+    if smallest < 1 or (dimension is not None and largest > dimension):
+        raise DataError(
+            f"{path.name}: index {smallest if smallest < 1 else largest} is outside 1..{dimension or largest}"
+        )
+    columns = dimension or largest
+    if columns * len(rows) > _MOST_CELLS:
+        raise DataError(f"{path.name}: {len(rows)} rows of {columns} columns are too many for this dense loader")
+    x = np.zeros((len(rows), columns))
+    for i, row in enumerate(rows):
+        for index, value in row.items():
+            x[i, index - 1] = value
+    return _matrix(path, x, np.array(labels), {})
+
+
+def _matrix(path: Path, x: Any, y: Any, more: Mapping[str, Any]) -> dict[str, Cells]:
+    if x.ndim != 2 or y.ndim != 1 or len(x) != len(y) or len(x) == 0 or x.shape[1] == 0:
+        raise DataError(f"{path.name}: x has shape {x.shape} and y {y.shape}; (n, p) and (n,) are accepted, n, p >= 1")
+    for name, array in more.items():
+        if array.shape != y.shape:
+            raise DataError(f"{path.name}: {name} has shape {array.shape}, y has {y.shape}")
+    if x.dtype.kind not in "biuf" or y.dtype.kind not in "biufU":
+        raise DataError(f"{path.name}: x is {x.dtype} and y {y.dtype}; numbers are accepted")
+    return {**{f"x{k}": x[:, k] for k in range(x.shape[1])}, _LABEL: y, **more}

@@ -1,0 +1,66 @@
+"""What adult, bank and breast-cancer share: one row a person, a column of words as label, rules for every column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from coordinator_free.release import FloatArray
+from node.data.columns import Cells, Number, Plan, Words, encode, numbers, scale_rows
+from node.data.errors import DataError
+from node.data.section import DataSection
+from node.data.table import Table
+
+
+def without(plan: Plan, section: DataSection) -> dict[str, Number | Words]:
+    """The plan without dropped columns and without the column that splits."""
+    for name in (*section.drop, *filter(None, [section.column])):
+        if name not in plan:
+            raise DataError(f"no column {name!r} in data.source = {section.source!r}; it has {', '.join(plan)}")
+    return {name: rule for name, rule in plan.items() if name not in section.drop and name != section.column}
+
+
+def by_maxima(plan: Plan, columns: Mapping[str, Cells]) -> dict[str, Number | Words]:
+    """The plan with numbers divided by the largest value in the data: a statistic of everybody's records."""
+    return {
+        name: Number(0.0, float(numbers(name, columns[name]).max()), start=0.0) if isinstance(rule, Number) else rule
+        for name, rule in plan.items()
+    }
+
+
+def signs(cells: Cells, positive: str, negative: str) -> FloatArray:
+    """1 for ``positive``, -1 for ``negative``; anything else is an error that names its row."""
+    for i, cell in enumerate(cells):
+        if cell not in (positive, negative):
+            raise DataError(f"row {i + 1}: label {cell!r} is neither {positive!r} nor {negative!r}")
+    return np.array([1.0 if cell == positive else -1.0 for cell in cells])
+
+
+def table(
+    columns: Mapping[str, Cells],
+    plan: Plan,
+    y: FloatArray,
+    section: DataSection,
+    *,
+    norm: str,
+    intercept: bool,
+    scaling: str,
+    record: str,
+    public_assumptions: tuple[str, ...] = (),
+) -> Table:
+    """Encode and scale with the section's choices, or else this source's defaults."""
+    wanted = section.intercept if section.intercept is not None else intercept
+    encoded = encode(columns, plan, intercept=wanted)
+    x, row_bounds = scale_rows(encoded, section.row_scaling or scaling, norm)
+    return Table(
+        x=x,
+        y=y,
+        features=encoded.features,
+        record=record,
+        row_bounds=row_bounds,
+        label_bound=1.0,
+        groups=None if section.column is None else [str(cell) for cell in columns[section.column]],
+        group=section.column or "agent",
+        public_assumptions=public_assumptions,
+    )
