@@ -16,17 +16,18 @@ from coordinator_free.release import Release, Used
 class NewestInbox:
     """For asynchronous algorithms: between two wakes, holds what arrived, newest release of each neighbour last.
 
-    With ``newest_only`` older releases that arrived in the same drain are passed over and not named as used.
+    With ``newest_only`` releases that are older than what arrived before are passed over and not named as used.
     """
 
     def __init__(self, *, newest_only: bool) -> None:
         self._newest_only = newest_only
         self._waiting: dict[int, list[Release]] = {}
+        self._newest: dict[int, int] = {}
 
     def offer(self, release: Release) -> None:
         if self._newest_only:
-            held = self._waiting.get(release.sender)
-            if held is None or release.index > held[0].index:
+            if release.index > self._newest.get(release.sender, -1):
+                self._newest[release.sender] = release.index
                 self._waiting[release.sender] = [release]
         else:
             self._waiting.setdefault(release.sender, []).append(release)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
@@ -24,8 +24,6 @@ from coordinator_free.release import FloatArray
 
 if TYPE_CHECKING:
     from topology.network import Network
-
-Norm = Literal["l1", "l2"]
 
 
 class ProblemError(ValueError):
@@ -80,10 +78,10 @@ class LocalProblem:
         """The gradient of L_i, shape (p,)."""
         return self.loss.gradient(theta, self.x, self.y) + (2.0 * self.regularisation) * theta
 
-    def clipped_gradient(self, theta: FloatArray, clip: float, norm: Norm) -> FloatArray:
-        """The mean of the record gradients, each clipped to ``clip`` in ``norm``, plus ``2 lambda_i theta``.
+    def clipped_gradient(self, theta: FloatArray, clip: float, norm: str) -> FloatArray:
+        """The mean of the record gradients, each clipped to ``clip``, plus ``2 lambda_i theta``.
 
-        Replacing one record moves it by at most ``2 clip / m_i`` in that norm.
+        ``norm`` is "l1" or "l2". Replacing one record moves the result by at most ``2 clip / m_i`` in that norm.
         """
         regular = (2.0 * self.regularisation) * theta
         if self.records == 0:
@@ -298,7 +296,7 @@ def _largest_square(x: FloatArray) -> float:
     if x.shape[0] == 0:
         return 0.0
     gram = x @ x.T if x.shape[0] < x.shape[1] else x.T @ x
-    return float(np.linalg.eigvalsh(gram)[-1]) / x.shape[0]
+    return float(np.linalg.eigvalsh(gram)[-1]) / len(x)
 
 
 def _solve(matrix: FloatArray, right: FloatArray) -> FloatArray:

@@ -12,12 +12,14 @@ a mu c_i 2 clip / m_i in the norm of the clip.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
 from coordinator_free.agent import Activation, Setting
+from coordinator_free.agents.settings import checked
 from coordinator_free.inbox import used
 from coordinator_free.privacy.mechanisms import NORMS, Mechanism, mechanism
 from coordinator_free.privacy.noise import Stream
@@ -28,6 +30,7 @@ class CoordinateDescent:
     """One agent of coordinate descent.
 
     Parameters in ``setting.learning``: ``mu``, ``smoothness`` (of L_i, as a number), ``finish`` (bool), ``finish_mu``.
+    Its neighbours' models are zero until they are heard.
     """
 
     name: ClassVar[str] = "coordinate-descent"
@@ -36,7 +39,7 @@ class CoordinateDescent:
     addressed: ClassVar[bool] = False
 
     def __init__(self, setting: Setting) -> None:
-        self._setting = setting
+        self._setting = checked(setting)
         self._problem = setting.problem
         self._pull = float(setting.learning["mu"]) * setting.confidence  # mu c_i
         self._step = 1.0 / (1.0 + self._pull * float(setting.learning["smoothness"]))  # a
@@ -48,6 +51,7 @@ class CoordinateDescent:
         self._own_last: int | None = None
         self._consumed: list[Release] = []
         self._norm = NORMS.get(setting.mechanism)
+        self._clip = setting.clip or math.nan
         self._private = self._norm is not None and self._problem.records > 0
 
     def start(self) -> Release | None:
@@ -63,7 +67,7 @@ class CoordinateDescent:
         if self._norm is None:
             gradient = self._problem.gradient(self._model)
         else:
-            gradient = self._problem.clipped_gradient(self._model, self._setting.clip, self._norm)
+            gradient = self._problem.clipped_gradient(self._model, self._clip, self._norm)
         target = self._mixing @ self._models - self._pull * gradient
         model = (1.0 - self._step) * self._model + self._step * target
         charge = self.charge(self._next)
@@ -97,7 +101,7 @@ class CoordinateDescent:
     def charge(self, index: int) -> Mechanism | None:
         if not self._private:
             return None
-        sensitivity = self._step * self._pull * 2.0 * float(self._setting.clip or 0.0) / self._problem.records
+        sensitivity = self._step * self._pull * 2.0 * self._clip / self._problem.records
         return mechanism(
             self._setting.mechanism, sensitivity, float(self._setting.multipliers[index]), self._setting.dimension
         )
@@ -106,6 +110,10 @@ class CoordinateDescent:
         return {"model": self._model, "index": np.array([-1.0 if self._own_last is None else self._own_last])}
 
     def restore(self, state: Mapping[str, FloatArray], next_index: int) -> None:
+        self._models[:] = 0.0
+        self._consumed.clear()
         self._next = next_index
         if "model" in state and state["index"][0] >= 0:
             self._model, self._own_last = np.array(state["model"]), int(state["index"][0])
+        else:
+            self._model, self._own_last = np.zeros(self._setting.dimension), None

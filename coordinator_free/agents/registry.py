@@ -1,0 +1,44 @@
+"""Algorithms by name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import cast
+
+from coordinator_free.agent import Agent, Setting
+
+KNOWN: dict[str, str] = {
+    "coordinate-descent": "coordinator_free.agents.coordinate_descent:CoordinateDescent",
+}
+"""Where each algorithm is: imported only when it is asked for."""
+
+NEEDED = ("name", "activation", "newest_only", "addressed", "start", "receive", "wake", "finished", "model")
+
+
+class AlgorithmError(ValueError):
+    """An algorithm that does not exist."""
+
+
+def algorithm(name: str) -> type[Agent]:
+    """The class of that name, constructed from a `Setting`; ``package.module:Class`` is a user's own.
+
+    Raises `AlgorithmError` if there is none, or if it lacks a part of the `Agent` interface.
+    """
+    place = KNOWN.get(name, name)
+    module, colon, attribute = place.partition(":")
+    if not colon:
+        raise AlgorithmError(f"learning.algorithm = {name!r}: known are {', '.join(KNOWN)}, or package.module:Class")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise AlgorithmError(f"learning.algorithm = {name!r}: {error}") from None
+    lacking = [part for part in NEEDED if not hasattr(found, part)]
+    if lacking:
+        raise AlgorithmError(f"learning.algorithm = {name!r}: lacks {', '.join(lacking)} of the Agent interface")
+    return cast("type[Agent]", found)
+
+
+def make(name: str, setting: Setting) -> Agent:
+    """An agent of algorithm ``name``."""
+    return cast("Callable[[Setting], Agent]", algorithm(name))(setting)

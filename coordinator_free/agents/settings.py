@@ -1,0 +1,40 @@
+"""Checks of a setting that all algorithms share, made when an agent is constructed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coordinator_free.agent import Setting
+from coordinator_free.privacy.mechanisms import NORMS
+
+
+class SettingError(ValueError):
+    """A setting with which an agent cannot be made."""
+
+
+def checked(setting: Setting) -> Setting:
+    """The setting itself, if an agent that charges ``updates`` clipped releases can be made of it.
+
+    Raises `SettingError` naming the setting, the value and what would be accepted.
+    """
+    neighbours = np.asarray(setting.neighbours)
+    if neighbours.size == 0:
+        raise SettingError(f"agent {setting.agent} has no neighbours: it can learn with nobody")
+    if setting.weights.shape != neighbours.shape or not (np.diff(neighbours) > 0).all():
+        raise SettingError(f"agent {setting.agent}: neighbours must be ascending, with one weight for each")
+    columns = setting.problem.dimension
+    if columns != setting.dimension:
+        raise SettingError(f"agent {setting.agent}: its records have {columns} columns, the models {setting.dimension}")
+    if setting.updates < 0:
+        raise SettingError(f"clock.updates = {setting.updates}: must be 0 or more")
+    if setting.mechanism == "none":
+        return setting
+    if setting.mechanism not in NORMS:
+        raise SettingError(f"privacy.mechanism = {setting.mechanism!r}: known are none, {', '.join(NORMS)}")
+    if setting.clip is None or not (np.isfinite(setting.clip) and setting.clip > 0):
+        raise SettingError(f"privacy.clip = {setting.clip}: a private run needs a finite number > 0")
+    if setting.problem.records and len(setting.multipliers) != setting.updates:
+        raise SettingError(f"{len(setting.multipliers)} noise multipliers for {setting.updates} releases: one for each")
+    if setting.problem.records and len(setting.secret) == 0:
+        raise SettingError(f"agent {setting.agent} has no noise secret")
+    return setting
