@@ -508,6 +508,13 @@ def public_part(configuration: Configuration) -> dict[str, Any]:
     }
 
 
+def dump_public(configuration: Configuration) -> str:
+    """The public part as TOML: what a traffic log carries."""
+    return "\n".join(
+        "\n".join([f"[{name}]", *_entries(section), ""]) for name, section in public_part(configuration).items()
+    )
+
+
 def public_digest(configuration: Configuration, topology: str = "") -> bytes:
     """32 bytes that agents compare in their ``hello``: over the public part and the graph's digest."""
     document = {"public": public_part(configuration), "topology": topology}

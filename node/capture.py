@@ -1,0 +1,257 @@
+"""Whether what was heard is all that was said, decided from the frames alone.
+
+Rules that hold here:
+- A release's index proves that it was heard; an agent's `done` says which indices there are. A capture is complete
+  when every expected agent's `done` and every index it names are here.
+- One index with the same bytes again is a repeat. One index with other bytes is a finding: its noise was drawn twice,
+  or somebody speaks in its name.
+- What is not a message of the run is counted by reason, and never raises.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from node.wire import EVERYBODY, Refused, decode_header, topic
+
+Ranges = tuple[tuple[int, int | None], ...]
+"""First and last index of each range, both included; a last of None is not known, because no `done` was heard."""
+
+_WIDEST_GAP: Final = 1 << 16
+_WORD: Final = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class SenderCapture:
+    """What was heard of one agent. ``last`` is None until its `done` was heard, and -1 if it released nothing."""
+
+    releases: int
+    repeats: int
+    bytes: int
+    last: int | None
+    skipped: int
+    missing: Ranges
+
+
+@dataclass(frozen=True)
+class Capture:
+    """The verdict.
+
+    ``releases`` counts distinct indices, ``repeats`` the frames that said one again with the same bytes, ``redrawn``
+    names (agent, index) that were heard with different bytes, ``refused`` counts frames that are no message of the run
+    by reason, ``silent`` names the agents of which nothing was heard.
+    """
+
+    complete: bool
+    releases: int
+    missing: dict[int, Ranges]
+    repeats: int
+    redrawn: tuple[tuple[int, int], ...]
+    refused: dict[str, int]
+    silent: tuple[int, ...]
+    run: bytes | None
+    frames: int
+    senders: dict[int, SenderCapture]
+
+    def as_results(self) -> dict[str, Any]:
+        """The ``capture`` of results.json: ranges of missing indices by agent, a last of null where it is not known."""
+        return {
+            "complete": self.complete,
+            "releases": self.releases,
+            "missing": {str(agent): [list(pair) for pair in ranges] for agent, ranges in self.missing.items()},
+            "repeats": self.repeats,
+        }
+
+    def in_words(self, most: int = 5) -> str:
+        """One line: complete, or what is missing of whom (the first ``most`` agents)."""
+        if self.complete:
+            return f"complete: {self.releases} releases of {len(self.senders)} agents"
+        if not self.missing:
+            return "no agent was heard"
+        told = [f"agent {a}: {in_words(r)}" for a, r in list(self.missing.items())[:most]]
+        more = f"; and {len(self.missing) - most} more agents" if len(self.missing) > most else ""
+        return "incomplete, missing " + "; ".join(told) + more
+
+
+def in_words(ranges: Ranges) -> str:
+    """Ranges of indices as a person would write them: ``3-5, 9, from 12 on``."""
+    return ", ".join(
+        f"from {first} on" if last is None else str(first) if first == last else f"{first}-{last}"
+        for first, last in ranges
+    )
+
+
+@dataclass
+class _Sender:
+    """Indices heard of one agent, each with a fingerprint of its bytes (0: not heard)."""
+
+    marks: array[int] = field(default_factory=lambda: array("Q"))
+    far: dict[int, int] = field(default_factory=dict)
+    heard: int = 0
+    repeats: int = 0
+    bytes: int = 0
+    last: int | None = None
+    skipped: frozenset[int] = frozenset()
+    lacking: int = -1
+    """How many indices up to ``last`` are missing; -1 while ``last`` is not known."""
+
+    def mark(self, index: int, fingerprint: int) -> int:
+        """The fingerprint that the index had before, 0 if it is new."""
+        marks = self.marks
+        gap = index - len(marks)
+        if gap >= _WIDEST_GAP or index in self.far:
+            return self._mark_far(index, fingerprint)
+        if gap >= 0:
+            marks.extend([0] * gap)
+            marks.append(fingerprint)
+            return 0
+        before = marks[index]
+        if before == 0:
+            marks[index] = fingerprint
+        return before
+
+    def _mark_far(self, index: int, fingerprint: int) -> int:
+        before = self.far.get(index, 0)
+        if before == 0:
+            self.far[index] = fingerprint
+        return before
+
+    def missing(self) -> Ranges:
+        """Indices that there are and that were not heard."""
+        end = 1 + max((len(self.marks) - 1, *self.far), default=-1) if self.last is None else self.last + 1
+        ranges: list[tuple[int, int | None]] = []
+        at = 0
+        for index in self._known(end):
+            if index > at:
+                ranges.append((at, index - 1))
+            at = index + 1
+        if at < end:
+            ranges.append((at, end - 1))
+        return tuple(ranges) if self.last is not None else (*ranges, (end, None))
+
+    def _known(self, end: int) -> Iterator[int]:
+        """Indices below ``end`` that were heard or skipped, ascending."""
+        near = len(self.marks)
+        beyond = {k for k in self.far if k >= near} | {k for k in self.skipped if k >= near}
+        for k in range(min(near, end)):
+            if self.marks[k] or k in self.far or k in self.skipped:
+                yield k
+        yield from sorted(k for k in beyond if k < end)
+
+
+class CaptureCounter:
+    """Hears frames one by one and can say at any time what they amount to.
+
+    ``run`` is the run's 16-byte id; None takes that of the first message heard. ``agents`` are those that must be
+    heard; None expects only those that were.
+    """
+
+    def __init__(self, run: bytes | None = None, agents: Iterable[int] | None = None) -> None:
+        self._run = run
+        self._agents = None if agents is None else frozenset(agents)
+        self._senders: dict[int, _Sender] = {a: _Sender() for a in sorted(self._agents or ())}
+        self._met: set[int] = set()
+        self._redrawn: dict[tuple[int, int], None] = {}
+        self.refused: Counter[str] = Counter()
+        self.frames = 0
+        self.bytes = 0
+        self.releases = 0
+        self.repeats = 0
+        self.done = 0
+        self._complete = 0
+
+    def hear(self, parts: Sequence[bytes]) -> str | None:
+        """Count a frame; its kind, or None if it is no message of the run."""
+        self.frames += 1
+        try:
+            return self._hear(parts)
+        except Refused as refused:
+            self.refused[refused.reason] += 1
+            return None
+
+    def _hear(self, parts: Sequence[bytes]) -> str:
+        if len(parts) != 3:
+            self.bytes += sum(map(len, parts))
+            raise Refused("parts")
+        size = len(parts[0]) + len(parts[1]) + len(parts[2])
+        self.bytes += size
+        header = decode_header(parts[1])
+        number, recipient = header["from"], header["to"]
+        if number >= EVERYBODY or (recipient or 0) >= EVERYBODY or parts[0] != topic(number, recipient):
+            raise Refused("topic")
+        if self._run is None:
+            self._run = header["run"]
+        elif header["run"] != self._run:
+            raise Refused("run")
+        sender = self._senders.get(number)
+        if sender is None:
+            if self._agents is not None:
+                raise Refused("sender")
+            sender = self._senders[number] = _Sender()
+        self._met.add(number)
+        sender.bytes += size
+        kind: str = header["kind"]
+        if kind == "release":
+            # Python's keyed hash: a hostile sender cannot make two releases look alike.
+            fingerprint = (hash(parts[1]) ^ hash(parts[2])) & _WORD or 1
+            before = sender.mark(header["index"], fingerprint)
+            if before == 0:
+                sender.heard += 1
+                self.releases += 1
+                if sender.last is not None and header["index"] <= sender.last and header["index"] not in sender.skipped:
+                    sender.lacking -= 1
+                    self._complete += sender.lacking == 0
+            elif before == fingerprint:
+                sender.repeats += 1
+                self.repeats += 1
+            else:
+                self._redrawn[number, header["index"]] = None
+        elif kind == "done":
+            self._hear_done(sender, header["last"], header["skipped"])
+        return kind
+
+    def _hear_done(self, sender: _Sender, last: int, skipped: list[int]) -> None:
+        if sender.last is None:
+            self.done += 1
+        elif sender.last == last and len(sender.skipped) == len(skipped):
+            return
+        self._complete -= sender.lacking == 0
+        sender.last, sender.skipped = last, frozenset(skipped)
+        sender.lacking = sum((end or first) - first + 1 for first, end in sender.missing())
+        self._complete += sender.lacking == 0
+
+    @property
+    def complete(self) -> bool:
+        """Every agent's `done` and every index that they name are here, and there is at least one agent."""
+        return 0 < self._complete == len(self._senders)
+
+    def verdict(self) -> Capture:
+        """What the frames so far amount to."""
+        senders = {
+            a: SenderCapture(s.heard, s.repeats, s.bytes, s.last, len(s.skipped), s.missing())
+            for a, s in sorted(self._senders.items())
+        }
+        return Capture(
+            complete=self.complete,
+            releases=self.releases,
+            missing={a: s.missing for a, s in senders.items() if s.missing},
+            repeats=self.repeats,
+            redrawn=tuple(sorted(self._redrawn)),
+            refused=dict(sorted(self.refused.items())),
+            silent=tuple(a for a in senders if a not in self._met),
+            run=self._run,
+            frames=self.frames,
+            senders=senders,
+        )
+
+
+def judge(frames: Iterable[Sequence[bytes]], run: bytes | None = None, agents: Iterable[int] | None = None) -> Capture:
+    """The verdict over the parts of frames, such as ``(frame.parts for frame in TrafficLogReader(path))``."""
+    counter = CaptureCounter(run, agents)
+    for parts in frames:
+        counter.hear(parts)
+    return counter.verdict()
