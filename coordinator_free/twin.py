@@ -171,9 +171,10 @@ def run_rounds(
                 deliver(said)
     waiting = [i for i, agent in enumerate(agents) if not agent.finished]
     if waiting:
-        i = waiting[0]
+        i = min(waiting, key=lambda agent: inboxes[agent].round)
+        missing = list(inboxes[i].missing)
         raise Stalled(
-            f"{len(waiting)} agents wait for ever; agent {i} in round {inboxes[i].round} for {list(inboxes[i].missing)}"
+            f"{len(waiting)} agents wait for ever: agent {i} in round {inboxes[i].round} for agents {missing}"
         )
     for i, agent in enumerate(agents):
         if network.neighbours(i) and not inboxes[i].missing:
