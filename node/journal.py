@@ -46,10 +46,7 @@ def read_journal(path: Path) -> Iterator[tuple[int, tuple[bytes, bytes, bytes]]]
 
 
 def _whole_length(path: Path) -> int:
-    end = 0
-    for end, _, _ in _records(path):
-        pass
-    return end
+    return max((end for end, _, _ in _records(path)), default=0)
 
 
 def _records(path: Path) -> Iterator[tuple[int, int, tuple[bytes, bytes, bytes]]]:

@@ -1,4 +1,4 @@
-"""What a process shows of itself while it runs: one small memory-mapped file, written by it and read by whoever watches.
+"""What a process shows of itself while it runs: one small memory-mapped file that it writes and others read.
 
 Nothing in it depends on the values of the data; counts are of frames and charges.
 """

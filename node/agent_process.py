@@ -1,0 +1,554 @@
+"""One agent's life: it becomes ready, speaks and hears until it has finished, and sees that its neighbours have too.
+
+Rules that hold here:
+- A release goes one way: the agent's wake, its charge, its journal, its bytes, the socket.
+- Waiting is for a socket, a signal or a deadline, and every deadline's error names who is missing.
+- An agent that waits repeats its last releases, the same bytes: that repairs slow joiners, loss and restarted peers.
+- Nothing that arrives can raise out of the loop.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import json
+import os
+import select
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from coordinator_free.privacy.ledger import LedgerError
+
+from coordinator_free.agent import Activation, Agent
+from coordinator_free.agents.registry import algorithm
+from coordinator_free.clocks import waits
+from coordinator_free.inbox import NewestInbox, RoundInbox
+from coordinator_free.release import FloatArray, Release
+from node.charging import Charger
+from node.journal import Journal, read_journal
+from node.ledger_file import LedgerFile
+from node.shard import agent_folder, read_shard, shard_path
+from node.status import State, StatusFile
+from node.transport import Endpoints, FileEndpoints, Post
+from node.wire import EAVESDROPPER, Done, Hello, Receiver, Refused, decode, encode, own_name
+
+DRAIN = 64
+"""Messages per neighbour that one drain takes at most."""
+LAG = 1.0
+"""Seconds that an agent's clock may be behind before missed ticks are given up."""
+
+
+class AgentFailure(Exception):
+    """Why an agent could not go on; ``code`` is its exit status."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+class Stopped(AgentFailure):
+    """The agent was told to stop."""
+
+    def __init__(self) -> None:
+        super().__init__(128 + signal.SIGTERM, "stopped by a signal")
+
+
+NOT_READY, LEDGER, SILENT = 3, 4, 5
+
+
+@dataclass
+class Surroundings:
+    """What an agent process needs besides its algorithm: public numbers of the run, and where things are.
+
+    Times are in seconds. ``bind`` is the endpoint to speak at; ``publish`` makes it known where it was chosen by the
+    system.
+    """
+
+    folder: Path
+    run: bytes
+    digest: bytes
+    agent: int
+    neighbours: tuple[int, ...]
+    dimension: int
+    releases: int
+    endpoints: Endpoints
+    bind: str
+    publish: Callable[[str], None] | None
+    eavesdropper: bool
+    repeat: float
+    deadline: float
+    linger: float
+    rate: float = 1.0
+    clock_seed: int = 0
+    silent: float = 60.0
+    on_silent: str = "wait"
+    notes: list[str] = field(default_factory=list)
+
+
+class Life:
+    """One agent from its first hello to its last done."""
+
+    def __init__(self, agent: Agent, ledger: LedgerFile, around: Surroundings) -> None:
+        self._agent = agent
+        self._around = around
+        self._receiver = Receiver(around.run, around.agent, around.neighbours, around.dimension, around.releases)
+        self._charger = Charger(ledger, agent, around.releases, around.run)
+        self._status = StatusFile(around.folder / "status")
+        self._wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._stop = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        names = {own_name(j) for j in around.neighbours} | ({EAVESDROPPER} if around.eavesdropper else set())
+        self._expected = names
+        self._post = Post(
+            around.agent,
+            expected=names,
+            dimension=around.dimension,
+            addressed=around.neighbours if agent.addressed else (),
+            wake_fd=self._wake_read,
+        )
+        self._inbox: NewestInbox | RoundInbox
+        if agent.activation is Activation.ROUNDS:
+            self._inbox = RoundInbox(around.neighbours)
+        else:
+            self._inbox = NewestInbox(newest_only=agent.newest_only)
+        self._drain = DRAIN * max(1, len(around.neighbours))
+        self._helloed: set[int] = set()
+        self._strangers: set[int] = set()
+        self._done: dict[int, Done] = {}
+        self._last_frames: deque[tuple[bytes, bytes, bytes]] = deque(maxlen=2)
+        self._said_last = -1
+        self._spoken: set[int] = set()
+        self._state = State.STARTING
+        self._bytes = 0
+        self._repeated = 0
+        self._ready_after = 0.0
+        self._heard_at = time.monotonic()
+        self._journal = Journal(around.folder / "journal.bin")
+
+    def _on_signal(self, *_: object) -> None:
+        self._stop = True
+
+    def _check_stop(self) -> None:
+        if self._stop:
+            raise Stopped
+
+    # -- speaking -----------------------------------------------------------------------------------------------
+
+    def _speak(self, release: Release) -> None:
+        parts = encode(self._around.run, release)
+        if isinstance(self._inbox, RoundInbox):
+            record = {"frame": [_text(part) for part in parts], "state": _packed(self._agent.snapshot())}
+            self._charger.charge(release.index, **record)
+        else:
+            self._charger.charge(release.index)
+        self._journal.write(time.time_ns(), parts)
+        self._post.say(parts)
+        self._last_frames.append(parts)
+        self._said_last = release.index
+        self._spoken.add(release.index)
+        self._bytes += sum(map(len, parts))
+        self._show()
+
+    def _repeat(self, *, done: bool = False) -> None:
+        """Say the last releases again, the same bytes, which costs no privacy."""
+        count = 2 if self._agent.activation is Activation.ROUNDS else 1
+        for parts in list(self._last_frames)[-count:]:
+            self._post.say(parts)
+            self._repeated += 1
+        if done:
+            self._say_done()
+
+    def _say_hello(self) -> None:
+        self._post.say(encode(self._around.run, Hello(self._around.agent, self._around.digest)))
+
+    def _say_done(self) -> None:
+        skipped = tuple(k for k in range(self._said_last + 1) if k not in self._spoken)
+        done = Done(self._around.agent, self._said_last, skipped, tuple(sorted(self._done)))
+        self._post.say(encode(self._around.run, done))
+
+    def _show(self) -> None:
+        self._status.show(
+            self._state, os.getpid(), len(self._spoken), self._receiver.received, self._charger.charged, self._bytes
+        )
+
+    # -- hearing ------------------------------------------------------------------------------------------------
+
+    def _hear(self) -> bool:
+        """Take what arrived; True if anything new did."""
+        new = False
+        for parts in self._post.drain(self._drain):
+            message = self._receiver.take(parts)
+            if message is None:
+                continue
+            if isinstance(message, Release):
+                if isinstance(self._inbox, RoundInbox) and message.round is None:
+                    self._receiver.dropped["round"] += 1
+                    continue
+                self._inbox.offer(message)
+                new = True
+            elif isinstance(message, Hello):
+                if message.digest == self._around.digest:
+                    self._helloed.add(message.sender)
+                else:
+                    self._strangers.add(message.sender)
+            else:
+                new |= self._done.get(message.sender) != message
+                self._done[message.sender] = message
+        if new:
+            self._heard_at = time.monotonic()
+        return new
+
+    # -- the three parts of a life ------------------------------------------------------------------------------
+
+    def become_ready(self) -> None:
+        """Until every neighbour and the eavesdropper listen and every neighbour said hello."""
+        around = self._around
+        bound = self._post.bind(around.bind)
+        if around.publish is not None:
+            around.publish(bound)
+        began_at = now = time.monotonic()
+        next_hello = now
+        look = 0.01
+        unknown = set(around.neighbours)
+        self._state = State.LISTENING
+        self._show()
+        while True:
+            for j in sorted(unknown):
+                endpoint = around.endpoints.lookup(j)
+                if endpoint is not None:
+                    self._post.connect(endpoint)
+                    unknown.discard(j)
+            began = self._post.notice_listeners()
+            now = time.monotonic()
+            if began or now >= next_hello:
+                self._say_hello()
+                next_hello = now + around.repeat
+            self._hear()
+            self._check_stop()
+            if self._strangers:
+                self._say_hello()
+                raise AgentFailure(NOT_READY, self._disagreement())
+            ready = not unknown and self._expected <= self._post.listeners
+            if ready and self._helloed.issuperset(around.neighbours):
+                break
+            if now >= began_at + around.deadline:
+                raise AgentFailure(NOT_READY, self._not_ready(unknown))
+            until = min(next_hello, began_at + around.deadline)
+            if unknown:
+                until = min(until, now + look)
+                look = min(2 * look, 0.2)
+            self._post.wait(until - now)
+        self._ready_after = time.monotonic() - began_at
+        self._state = State.READY
+        self._show()
+
+    def _disagreement(self) -> str:
+        names = ", ".join(f"agent {j}" for j in sorted(self._strangers))
+        return f"{names}: another public configuration than mine (algorithm, updates, graph or privacy differ); refused"
+
+    def _not_ready(self, unknown: set[int]) -> str:
+        around = self._around
+        wanting = []
+        silent = sorted(set(around.neighbours) - self._helloed)
+        deaf = sorted(j for j in around.neighbours if own_name(j) not in self._post.listeners)
+        if unknown:
+            wanting.append("no endpoint of " + _agents(sorted(unknown)))
+        if silent:
+            wanting.append("nothing heard from " + _agents(silent))
+        if deaf:
+            wanting.append("not listened to by " + _agents(deaf))
+        if around.eavesdropper and EAVESDROPPER not in self._post.listeners:
+            wanting.append("the eavesdropper does not listen")
+        if self._receiver.dropped["run"]:
+            wanting.append(f"{self._receiver.dropped['run']} frames of another run were refused")
+        return f"not ready after network.deadline = {around.deadline:g} s: " + "; ".join(wanting)
+
+    def speak_and_hear(self) -> None:
+        """Everything between ready and finished."""
+        self._state = State.SPOKEN
+        resumed = self._resume()
+        if not resumed:
+            release = self._agent.start()
+            if release is not None:
+                self._speak(release)
+        if isinstance(self._inbox, RoundInbox):
+            self._in_rounds(self._inbox)
+        else:
+            self._on_a_clock(self._inbox)
+
+    def _on_a_clock(self, inbox: NewestInbox) -> None:
+        """Wake at the ticks of a Poisson clock; the socket is drained at a tick, not at each arrival."""
+        agent = self._agent
+        ticks = waits(self._around.clock_seed, self._around.agent, self._around.rate)
+        tick = time.monotonic() + next(ticks)
+        while not agent.finished:
+            now = time.monotonic()
+            while now < tick:
+                select.select([self._wake_read], [], [], tick - now)
+                self._check_stop()
+                now = time.monotonic()
+            self._check_stop()
+            self._hear()
+            for release in inbox.take():
+                agent.receive(release)
+            said = agent.wake()
+            if said is not None:
+                self._speak(said)
+            tick = max(tick + next(ticks), now - LAG)
+
+    def _in_rounds(self, inbox: RoundInbox) -> None:
+        """Wake when a round is complete; while waiting repeat the last two releases."""
+        agent = self._agent
+        while not agent.finished:
+            waiting_since = time.monotonic()
+            next_repeat = waiting_since + self._around.repeat
+            self._hear()
+            while inbox.missing:
+                self._check_stop()
+                now = time.monotonic()
+                if now >= next_repeat:
+                    self._repeat()
+                    next_repeat = now + self._around.repeat
+                if now >= waiting_since + self._around.silent and self._around.on_silent == "stop":
+                    raise AgentFailure(
+                        SILENT,
+                        f"round {inbox.round}: nothing from {_agents(list(inbox.missing))} "
+                        f"for network.silent = {self._around.silent:g} s",
+                    )
+                self._post.wait(next_repeat - now)
+                self._hear()
+            for release in inbox.take():
+                agent.receive(release)
+            said = agent.wake()
+            if said is not None:
+                self._speak(said)
+
+    def _resume(self) -> bool:
+        """After a restart: go on from the ledger, repeat the last release if its bytes are still here."""
+        if self._charger.charged == 0:
+            return False
+        frames = [parts for _, parts in read_journal(self._around.folder / "journal.bin")]
+        releases = [r for r in (decode(parts) for parts in frames) if isinstance(r, Release)]
+        self._spoken = {r.index for r in releases}
+        self._last_frames.extend(frames)
+        if isinstance(self._inbox, RoundInbox):
+            return self._resume_round(self._inbox)
+        state: dict[str, FloatArray] = {}
+        if releases:
+            state = {"model": releases[-1].vector, "index": np.array([float(releases[-1].index)])}
+            self._said_last = releases[-1].index
+        self._agent.restore(state, self._charger.charged)
+        self._around.notes.append(f"restarted: goes on with index {self._charger.charged}")
+        self._repeat()
+        return True
+
+    def _resume_round(self, inbox: RoundInbox) -> bool:
+        records = self._charger.records()
+        state = _unpacked(records[-1]["state"])
+        self._last_frames.clear()
+        for record in records[-2:]:
+            first, second, third = (base64.b64decode(part) for part in record["frame"])
+            self._last_frames.append((first, second, third))
+        self._agent.restore(state, self._charger.charged)
+        with contextlib.suppress(Refused):
+            last = decode(self._last_frames[-1])
+            if isinstance(last, Release) and last.round is not None:
+                inbox.jump(last.round)
+                self._said_last = last.index
+        self._spoken = set(range(self._said_last + 1))
+        self._around.notes.append(f"restarted: repeats round {inbox.round}")
+        self._repeat()
+        return True
+
+    def see_neighbours_out(self) -> None:
+        """Repeat the last release and done until every neighbour is done too and knows that this agent is."""
+        around, me = self._around, self._around.agent
+        if self._state is not State.FAILED:
+            self._state = State.FINISHED
+        self._show()
+        self._say_done()
+        next_repeat = time.monotonic() + around.repeat
+        self._heard_at = time.monotonic()
+        while True:
+            self._check_stop()
+            known = len(self._done)
+            self._hear()
+            self._post.notice_listeners()
+            if len(self._done) > known:
+                self._say_done()
+            if isinstance(self._inbox, NewestInbox):
+                for release in self._inbox.take():
+                    self._agent.receive(release)
+            waiting = [
+                j
+                for j in around.neighbours
+                if j not in self._done or (me not in self._done[j].heard and own_name(j) in self._post.listeners)
+            ]
+            if not waiting:
+                break
+            now = time.monotonic()
+            if now >= self._heard_at + around.linger:
+                silent = [j for j in waiting if j not in self._done]
+                if silent:
+                    around.notes.append(f"linger of {around.linger:g} s passed: no done from {_agents(silent)}")
+                break
+            if now >= next_repeat:
+                self._repeat(done=True)
+                next_repeat = now + around.repeat
+            self._post.wait(next_repeat - now)
+
+    def fail(self, reason: str) -> None:
+        """Say nothing new from here on; neighbours still hear `done`."""
+        self._state = State.FAILED
+        self._around.notes.append(reason)
+
+    # -- the end ------------------------------------------------------------------------------------------------
+
+    def write_final(self, code: int, reason: str | None) -> None:
+        """The final model, mode 0600, and what this agent counted. Each file appears whole or not at all."""
+        arrays: dict[str, FloatArray] = {"model": self._agent.model}
+        if code == 0:
+            finish = self._agent.finish()
+            if finish is not None:
+                arrays["finish"] = finish
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)  # type: ignore[arg-type]
+        _write_whole(self._around.folder / "final.npz", buffer.getvalue())
+        receiver = self._receiver
+        missing = {
+            str(j): receiver.missing(j, done.last, done.skipped)
+            for j, done in sorted(self._done.items())
+            if receiver.missing(j, done.last, done.skipped)
+        }
+        counted: dict[str, Any] = {
+            "agent": self._around.agent,
+            "code": code,
+            "reason": reason,
+            "notes": self._around.notes,
+            "ready_s": self._ready_after,
+            "sent": len(self._spoken),
+            "last": self._said_last,
+            "received": receiver.received,
+            "repeats_said": self._repeated,
+            "repeats_heard": receiver.repeats,
+            "late": receiver.late,
+            "missing": missing,
+            "not_done": sorted(set(self._around.neighbours) - self._done.keys()),
+            "dropped_by_reason": dict(receiver.dropped),
+            "bytes": self._bytes,
+            "charged": self._charger.charged,
+            "pss_kb": _proportional_memory(),
+        }
+        _write_whole(self._around.folder / "final.json", json.dumps(counted, indent=1).encode())
+
+    def close(self) -> None:
+        self._show()
+        self._journal.close()
+        self._post.close()
+        self._status.close()
+
+
+def live(agent: Agent, ledger: LedgerFile, around: Surroundings) -> int:
+    """Run one agent to its end; returns its exit status (0: it finished)."""
+    life = Life(agent, ledger, around)
+    code, reason = 0, None
+    try:
+        life.become_ready()
+        try:
+            life.speak_and_hear()
+        except (LedgerError, OSError) as error:
+            code, reason = LEDGER, f"stopped speaking: {error}"
+            life.fail(reason)
+        life.see_neighbours_out()
+    except AgentFailure as failure:
+        code, reason = failure.code, str(failure)
+        life.fail(reason)
+    try:
+        life.write_final(code, reason)
+    finally:
+        life.close()
+    return code
+
+
+def run_from_folder(run: Path, number: int, bind: str, *, endpoints: Endpoints | None = None) -> int:
+    """Run agent ``number`` of a dealt run, heard at ``bind``; returns its exit status.
+
+    It reads its own shard, ledger and secret, and nothing of anybody else. Without ``endpoints`` its own is published
+    in the run's folder and its neighbours' are found there.
+    """
+    folder = agent_folder(run, number)
+    setting, public, shard_digest = read_shard(shard_path(run, number), folder / "secret")
+    agent = algorithm(public["algorithm"])(setting)
+    ledger = LedgerFile.open(folder / "ledger.jsonl", shard_digest)
+    published = FileEndpoints(run / "endpoints")
+    network: Mapping[str, Any] = public["network"]
+    around = Surroundings(
+        folder=folder,
+        run=bytes.fromhex(public["run"]),
+        digest=bytes.fromhex(public["digest"]),
+        agent=number,
+        neighbours=setting.neighbours,
+        dimension=setting.dimension,
+        releases=setting.updates + 1,
+        endpoints=endpoints or published,
+        bind=(published.lookup(number) or bind) if endpoints is None else bind,
+        publish=(lambda endpoint: published.publish(number, endpoint)) if endpoints is None else None,
+        eavesdropper=bool(public["eavesdropper"]),
+        repeat=float(network["repeat"]),
+        deadline=float(network["deadline"]),
+        linger=float(network["linger"]),
+        rate=float(public["rate"]),
+        clock_seed=int(public["seed"]),
+        silent=float(network.get("silent", 60.0)),
+        on_silent=str(network.get("on_silent", "wait")),
+    )
+    return live(agent, ledger, around)
+
+
+def _agents(numbers: list[int]) -> str:
+    shown = ", ".join(str(j) for j in numbers[:8]) + (", ..." if len(numbers) > 8 else "")
+    return ("agent " if len(numbers) == 1 else "agents ") + shown
+
+
+def _text(part: bytes) -> str:
+    return base64.b64encode(part).decode()
+
+
+def _packed(state: Mapping[str, FloatArray]) -> str:
+    buffer = io.BytesIO()
+    np.savez(buffer, **state)  # type: ignore[arg-type]
+    return _text(buffer.getvalue())
+
+
+def _unpacked(text: str) -> dict[str, FloatArray]:
+    with np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    part = path.with_name(f".{path.name}.part")
+    descriptor = os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    part.replace(path)
+
+
+def _proportional_memory() -> int | None:
+    """This process's proportional set size in kB (shared pages count by share)."""
+    try:
+        with open("/proc/self/smaps_rollup") as lines:  # noqa: PTH123 - procfs, not a path of ours
+            for line in lines:
+                if line.startswith("Pss:"):
+                    return int(line.split()[1])
+    except OSError:
+        return None
+    return None

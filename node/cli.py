@@ -1,0 +1,84 @@
+"""The command line: wires the commands together and turns every error into one line and an exit status.
+
+Exit status 0 only on success, 2 for bad input, 1 for a failed run, 130 when interrupted. No traceback without
+``--debug``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+
+COMMANDS = (
+    "run",
+    "topology",
+    "budget",
+    "log",
+    "replay",
+    "eavesdrop",
+    "verify",
+    "audit",
+    "agent",
+    "status",
+    "stop",
+    "predict",
+)
+"""Each is a module in `node.commands`, with a Typer ``app`` or a function of its own name."""
+
+
+def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
+    """The command line with the commands ``names``; only their modules are imported."""
+    app = typer.Typer(
+        name="sottovoce",
+        help="Agents learn together by telling their neighbours noisy models, and an eavesdropper writes it down.",
+        no_args_is_help=True,
+        add_completion=len(names) > 1,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+    )
+    app.callback()(_common)
+    for name in names:
+        module = importlib.import_module(f"node.commands.{name}")
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name)(getattr(module, name))
+    return app
+
+
+def _common() -> None:
+    """Agents learn together by telling their neighbours noisy models, and an eavesdropper writes it down."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The ``sottovoce`` command. ``--debug`` anywhere shows tracebacks."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    given = [argument for argument in given if argument != "--debug"]
+    names = [given[0]] if given and given[0] in COMMANDS else COMMANDS
+    try:
+        application(names)(args=given, prog_name="sottovoce")
+    except KeyboardInterrupt:
+        print("sottovoce: interrupted", file=sys.stderr)
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        raise SystemExit(1) from None
+    except ValueError as error:
+        if debug:
+            raise
+        print(f"sottovoce: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except Exception as error:
+        if debug:
+            raise
+        print(f"sottovoce: {error or type(error).__name__} (--debug shows where)", file=sys.stderr)
+        raise SystemExit(1) from None
+
+
+if __name__ == "__main__":
+    main()

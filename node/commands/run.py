@@ -1,0 +1,94 @@
+"""``sottovoce run``: deal, start the agents, watch, score, and show what it bought."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from node import launcher
+from node.config import Configuration, load
+
+
+def run(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to run.", show_default=False)],
+    out: Annotated[Path | None, typer.Option(help="The run's folder. Default: runs/NAME.")] = None,
+    override: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable.")
+    ] = None,
+    world: Annotated[
+        str, typer.Option(help="processes: one per agent; twin: the same agents in one process.")
+    ] = "processes",
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing run's results. Ledgers stay.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print results.json instead of the table.")] = False,
+) -> None:
+    """Run a configuration: one process per agent, or all of them in the twin.
+
+    Example: sottovoce run examples/schools.toml --set privacy.epsilon=1
+    """
+    if world not in ("processes", "twin"):
+        raise ValueError(f"--world {world}: accepted are processes and twin")
+    configuration = load(config, override or [])
+    folder = (out or Path("runs") / configuration.run.name).absolute()
+    console = Console(stderr=True)
+    with console.status("dealing the data ..."):
+        manifest = launcher.deal(configuration, folder, force=force)
+    for warning in manifest["warnings"]:
+        console.print(f"[yellow]warning:[/] {warning}", highlight=False)
+    agents = int(manifest["agents"])
+    if world == "twin":
+        with console.status(f"{agents} agents in the twin ..."):
+            watch = launcher.run_in_twin(folder)
+    else:
+        watch = _run_processes(configuration, folder, agents, console)
+    with console.status("scoring ..."):
+        launcher.score(folder, watch)
+    results = json.loads((folder / "results.json").read_text())
+    if as_json:
+        print(json.dumps(results, indent=1))
+    else:
+        from node.results import show
+
+        show(folder, results, Console())
+    if watch.failures:
+        raise typer.Exit(1)
+
+
+def _run_processes(configuration: Configuration, folder: Path, agents: int, console: Console) -> launcher.Watch:
+    launcher.check_limits(folder, configuration)
+    cluster = launcher.Cluster(folder, configuration, agents)
+    try:
+        cluster.start()
+        with _bars(console) as bars:
+            tasks = {
+                "ready": bars.add_task("agents ready", total=agents),
+                "sent": bars.add_task("updates done", total=agents * configuration.clock.updates),
+                "heard": bars.add_task("releases heard", total=agents * configuration.clock.updates),
+            }
+            if configuration.private:
+                tasks["charged"] = bars.add_task("budget spent", total=agents * configuration.clock.updates)
+
+            def show(progress: launcher.Progress) -> None:
+                for name, task in tasks.items():
+                    bars.update(task, completed=getattr(progress, name))
+
+            watch = cluster.watch(show)
+    except KeyboardInterrupt:
+        cluster.stop()
+        console.print(f"interrupted: all processes ended; {folder} holds an unfinished run", highlight=False)
+        raise
+    except BaseException:
+        cluster.stop()
+        raise
+    cluster.close()
+    return watch
+
+
+def _bars(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description:>14}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+    )

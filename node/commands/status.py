@@ -1,0 +1,58 @@
+"""``sottovoce status``: how far a run is, also when its launcher is gone; scores it if it ended unseen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from node import launcher
+from node.config import load
+
+
+def status(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.", show_default=False)],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Show how far a run is. A run that ended while nobody watched is scored now.
+
+    Example: sottovoce status runs/schools
+    """
+    if not (run / "manifest.json").exists():
+        raise ValueError(f"{run} is not a run's folder: it has no manifest.json")
+    manifest = json.loads((run / "manifest.json").read_text())
+    cluster = launcher.Cluster(run, load(run / "config.toml"), int(manifest["agents"]))
+    progress = cluster.progress()
+    running = launcher.running_zygote(run) is not None
+    failures = launcher.failures_of(run)
+    started = (run / "processes.json").exists()
+    scored = (run / "results.json").exists()
+    if started and not running and not scored and progress.finished:
+        launcher.score(run, launcher.Watch(failures=failures))
+        scored = True
+    document = {
+        "running": running,
+        "agents": progress.agents,
+        "ready": progress.ready,
+        "finished": progress.finished,
+        "updates": progress.sent,
+        "planned": progress.planned,
+        "charged": progress.charged,
+        "heard": progress.heard,
+        "failures": failures,
+        "results": scored,
+    }
+    if as_json:
+        print(json.dumps(document, indent=1))
+        return
+    console = Console(highlight=False)
+    console.print(f"{'running' if running else 'ended' if started else 'dealt, never started'}: {run}")
+    console.print(f"agents ready {progress.ready}/{progress.agents}, finished {progress.finished}/{progress.agents}")
+    console.print(f"updates {progress.sent}/{progress.planned}, charged {progress.charged}, heard {progress.heard}")
+    for failure in failures:
+        console.print(f"[red]{failure['who']}[/]: status {failure['status']}: {'; '.join(failure['last_words'])}")
+    if scored:
+        console.print(f"results: {run / 'results.json'}")

@@ -1,0 +1,26 @@
+"""``sottovoce stop``: end a run whose launcher is gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from node import launcher
+
+
+def stop(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.", show_default=False)],
+) -> None:
+    """End the processes of a run. What was charged stays charged.
+
+    Example: sottovoce stop runs/schools
+    """
+    if not (run / "manifest.json").exists():
+        raise ValueError(f"{run} is not a run's folder: it has no manifest.json")
+    if launcher.stop_run(run):
+        Console().print("all processes of the run ended", highlight=False)
+    else:
+        Console().print("no process of this run was running", highlight=False)

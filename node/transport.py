@@ -1,0 +1,201 @@
+"""The sockets of one agent: one XPUB to speak, one SUB to hear its neighbours, and how peers find each other.
+
+Rules that hold here:
+- A publisher knows who listens: every subscriber also subscribes to its own name (`node.wire.own_name`).
+- A peer is connected to only once its endpoint is published, so that nobody knocks at doors that are not there yet.
+- What is waiting to be sent is bounded by the agent's own clock, what is waiting to be read by a finite queue.
+- No frame above the limit is ever held in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import zmq
+
+from node.wire import HEADER_LIMIT, Parts, own_name, topic
+
+IPC_PATH_LIMIT = 107
+"""Bytes that the path of a unix socket may have on Linux."""
+RECEIVE_QUEUE = 2000
+"""Messages of one neighbour that may wait to be read; more are lost, and counted as gaps."""
+
+
+class TransportError(ValueError):
+    """An endpoint that cannot be used; one line."""
+
+
+class Endpoints(Protocol):
+    """Where agents can be heard."""
+
+    def lookup(self, agent: int) -> str | None:
+        """The endpoint of an agent, None if it is not known yet."""
+
+
+class FixedEndpoints:
+    """Endpoints known beforehand: service names, hosts."""
+
+    def __init__(self, endpoints: Mapping[int, str]) -> None:
+        self._endpoints = dict(endpoints)
+
+    def lookup(self, agent: int) -> str | None:
+        return self._endpoints.get(agent)
+
+
+class FileEndpoints:
+    """Endpoints published as one small file per agent in a folder that all can read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def lookup(self, agent: int) -> str | None:
+        try:
+            return self._path(agent).read_text()
+        except FileNotFoundError:
+            return None
+
+    def publish(self, agent: int, endpoint: str) -> None:
+        """Make an endpoint known, whole or not at all."""
+        part = self._folder / f".agent-{agent:04d}.{os.getpid()}"
+        part.write_text(endpoint)
+        part.replace(self._path(agent))
+
+    def _path(self, agent: int) -> Path:
+        return self._folder / f"agent-{agent:04d}"
+
+
+def ipc_endpoint(folder: Path, agent: int) -> str:
+    """The ipc endpoint of an agent; raises `TransportError` where the path is too long for a unix socket."""
+    path = str(folder / f"{agent:04d}")
+    if len(os.fsencode(path)) > IPC_PATH_LIMIT:
+        raise TransportError(
+            f"network.folder = {str(folder)!r}: the socket path {path!r} has {len(os.fsencode(path))} bytes; "
+            f"a unix socket takes at most {IPC_PATH_LIMIT}: choose a shorter folder, or network.transport = 'tcp'"
+        )
+    return f"ipc://{path}"
+
+
+class Post:
+    """Both sockets of one agent. Owned by one thread.
+
+    ``expected`` are the names of the listeners to take note of; ``addressed`` the neighbours whose messages are
+    filtered at the publisher (empty: hear all they say); ``wake_fd`` a file descriptor that ends any wait early when
+    it becomes readable (a signal came).
+    """
+
+    def __init__(
+        self,
+        agent: int,
+        *,
+        expected: Iterable[bytes],
+        dimension: int,
+        addressed: Iterable[int] = (),
+        wake_fd: int | None = None,
+    ) -> None:
+        self._context = zmq.Context(io_threads=1)
+        self._speaker = self._context.socket(zmq.XPUB)
+        self._ear = self._context.socket(zmq.SUB)
+        for socket in (self._speaker, self._ear):
+            socket.linger = 0
+            socket.reconnect_ivl = 100
+            socket.reconnect_ivl_max = 2000
+            socket.maxmsgsize = max(8 * dimension, HEADER_LIMIT)
+        self._speaker.sndhwm = 0
+        self._ear.rcvhwm = RECEIVE_QUEUE
+        self._ear.subscribe(own_name(agent))
+        peers = list(addressed)
+        if peers:
+            for peer in peers:
+                self._ear.subscribe(topic(peer))
+                self._ear.subscribe(topic(peer, agent))
+        else:
+            self._ear.subscribe(b"")
+        self._expected = frozenset(expected)
+        self._connected: set[str] = set()
+        self.listeners: set[bytes] = set()
+        self._poller = select.poll()
+        self._poller.register(self._descriptor(self._ear), select.POLLIN)
+        self._poller.register(self._descriptor(self._speaker), select.POLLIN)
+        if wake_fd is not None:
+            self._poller.register(wake_fd, select.POLLIN)
+
+    def bind(self, endpoint: str) -> str:
+        """Listen for subscribers; returns the endpoint with its port filled in. Raises `TransportError`."""
+        if endpoint.startswith("tcp:"):
+            self._heartbeats()
+        try:
+            self._speaker.bind(endpoint)
+        except zmq.ZMQError as error:
+            raise TransportError(f"cannot bind {endpoint}: {error.strerror or error}") from error
+        bound = self._speaker.getsockopt(zmq.LAST_ENDPOINT)
+        assert isinstance(bound, bytes)
+        return bound.rstrip(b"\0").decode()
+
+    def _heartbeats(self) -> None:
+        for socket in (self._speaker, self._ear):
+            socket.heartbeat_ivl = 5000
+            socket.heartbeat_timeout = 20000
+            socket.heartbeat_ttl = 20000
+
+    def connect(self, endpoint: str) -> None:
+        """Hear whoever speaks there. Raises `TransportError` for an endpoint that cannot be."""
+        if endpoint in self._connected:
+            return
+        if "[" in endpoint:
+            self._ear.ipv6 = True
+        try:
+            self._ear.connect(endpoint)
+        except zmq.ZMQError as error:
+            raise TransportError(f"cannot connect to {endpoint}: {error.strerror or error}") from error
+        self._connected.add(endpoint)
+
+    @staticmethod
+    def _descriptor(socket: zmq.Socket[bytes]) -> int:
+        return int(socket.getsockopt(zmq.FD))
+
+    def say(self, parts: Parts) -> None:
+        """Publish; never blocks, never waits for anybody."""
+        self._speaker.send_multipart(parts, zmq.DONTWAIT)
+
+    def drain(self, limit: int) -> list[list[bytes]]:
+        """What has arrived, at most ``limit`` messages."""
+        messages: list[list[bytes]] = []
+        receive = self._ear.recv_multipart
+        with contextlib.suppress(zmq.Again):
+            while len(messages) < limit:
+                messages.append(receive(zmq.NOBLOCK))
+        return messages
+
+    def notice_listeners(self) -> bool:
+        """Take note of who began or ceased to listen; True if somebody began."""
+        began = False
+        with contextlib.suppress(zmq.Again):
+            while True:
+                event = self._speaker.recv(zmq.NOBLOCK)
+                name = event[1:]
+                if name not in self._expected:
+                    continue
+                if event[0] == 1:
+                    began |= name not in self.listeners
+                    self.listeners.add(name)
+                else:
+                    self.listeners.discard(name)
+        return began
+
+    def wait(self, seconds: float) -> None:
+        """Until something may have arrived on any socket, a signal came, or the time is up."""
+        # The descriptors are edge-triggered: what is already there has to be asked for, not waited for.
+        for socket in (self._ear, self._speaker):
+            if int(socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+                return
+        self._poller.poll(max(0.0, seconds) * 1000)
+
+    def close(self) -> None:
+        self._speaker.close()
+        self._ear.close()
+        self._context.term()

@@ -1,0 +1,197 @@
+"""The parent of a run's processes: a fresh interpreter that has imported what agents need and nothing else.
+
+Rules that hold here:
+- It never sees data, never opens a ZeroMQ socket, never draws a random number: each agent is forked from it and opens
+  only what is its own.
+- It outlives the launcher: whoever dies is noted in ``exits.jsonl`` by agent, process id and status, and when the
+  launcher is gone the run goes on to its end.
+- SIGTERM ends the run: the agents are told, and killed if they have not ended two seconds later.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from node.agent_process import run_from_folder
+from node.shard import agent_folder, agent_name
+
+GRACE = 2.0
+"""Seconds between SIGTERM and SIGKILL."""
+AFTERMATH = 3.0
+"""Seconds that the eavesdropper has to complete its capture after the last agent ended."""
+EAVESDROPPER = "eavesdropper"
+
+
+class Zygote:
+    """Serves the launcher's commands, one JSON object a line, and reaps.
+
+    Commands: ``{"start": agent, "bind": endpoint}``, ``{"eavesdrop": true}``. Answers: ``{"started": ..., "pid": ...}``
+    and ``{"ended": ..., "status": ...}``, negative for a signal.
+    """
+
+    def __init__(self, control: socket.socket, run: Path) -> None:
+        self._control: socket.socket | None = control
+        self._run = run
+        self._children: dict[int, int | str] = {}
+        self._stopping_since: float | None = None
+        self._quiet_since: float | None = None
+        self._received = b""
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._stop_asked = False
+
+    def _stop(self, *_: object) -> None:
+        self._stop_asked = True
+
+    def serve(self) -> None:
+        """Until the launcher is gone and every child has ended."""
+        while self._control is not None or self._children:
+            waiting: list[socket.socket | int] = [self._wake_read]
+            if self._control is not None:
+                waiting.append(self._control)
+            readable, _, _ = select.select(waiting, [], [], self._patience())
+            if self._wake_read in readable:
+                os.read(self._wake_read, 4096)
+            if self._control is not None and self._control in readable:
+                self._obey()
+            self._reap()
+            self._see_to_the_end()
+
+    def _patience(self) -> float | None:
+        if self._stopping_since is not None or self._quiet_since is not None or self._stop_asked:
+            return 0.1
+        return None
+
+    def _obey(self) -> None:
+        assert self._control is not None
+        data = self._control.recv(1 << 16)
+        if not data:
+            self._control.close()
+            self._control = None
+            return
+        *lines, self._received = (self._received + data).split(b"\n")
+        for line in lines:
+            command = json.loads(line)
+            if "start" in command:
+                self._start(int(command["start"]), str(command["bind"]))
+            elif "eavesdrop" in command:
+                self._eavesdrop()
+
+    def _start(self, agent: int, bind: str) -> None:
+        pid = os.fork()
+        if pid == 0:
+            self._be_agent(agent, bind)
+        self._children[pid] = agent
+        self._tell({"started": agent, "pid": pid})
+
+    def _be_agent(self, agent: int, bind: str) -> None:
+        """In the forked child: never returns."""
+        code = 1
+        try:
+            if self._control is not None:
+                self._control.close()
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            error = agent_folder(self._run, agent) / "stderr.log"
+            descriptor = os.open(error, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            os.dup2(descriptor, 2)
+            os.close(descriptor)
+            code = run_from_folder(self._run, agent, bind)
+        except BaseException as error:
+            if isinstance(error, ValueError):
+                os.write(2, f"{error}\n".encode())
+            else:
+                os.write(2, "".join(traceback.format_exception(error)).encode())
+        finally:
+            os._exit(code)
+
+    def _eavesdrop(self) -> None:
+        log = os.open(self._run / "eavesdropper.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        child = subprocess.Popen(
+            [sys.executable, "-m", "node.eavesdropper", "--run", str(self._run)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+        os.close(log)
+        self._children[child.pid] = EAVESDROPPER
+        child.returncode = 0  # it is reaped here with the others, not by its Popen object
+        self._tell({"started": EAVESDROPPER, "pid": child.pid})
+
+    def _reap(self) -> None:
+        while self._children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            who = self._children.pop(pid, None)
+            if who is None:
+                continue
+            code = os.waitstatus_to_exitcode(status)
+            line = json.dumps({"who": who if isinstance(who, str) else agent_name(who), "pid": pid, "status": code})
+            with (self._run / "exits.jsonl").open("a") as exits:
+                exits.write(line + "\n")
+            self._tell({"ended": who, "pid": pid, "status": code})
+
+    def _see_to_the_end(self) -> None:
+        now = time.monotonic()
+        if self._stop_asked and self._stopping_since is None:
+            self._stopping_since = now
+            self._signal_all(signal.SIGTERM)
+        elif self._stopping_since is not None and now >= self._stopping_since + GRACE:
+            self._signal_all(signal.SIGKILL)
+        agents_left = any(who != EAVESDROPPER for who in self._children.values())
+        if self._children and not agents_left and self._started_agents:
+            if self._quiet_since is None:
+                self._quiet_since = now
+            elif now >= self._quiet_since + AFTERMATH:
+                self._signal_all(signal.SIGTERM)
+                self._quiet_since = now
+        else:
+            self._quiet_since = None
+
+    @property
+    def _started_agents(self) -> bool:
+        return (self._run / "exits.jsonl").exists()
+
+    def _signal_all(self, number: int) -> None:
+        for pid in self._children:
+            os.kill(pid, number)
+
+    def _tell(self, event: dict[str, object]) -> None:
+        if self._control is None:
+            return
+        try:
+            self._control.sendall(json.dumps(event).encode() + b"\n")
+        except OSError:
+            self._control.close()
+            self._control = None
+
+
+def main() -> None:
+    """``python -m node.zygote CONTROL_FD RUN_FOLDER SOCKETS_FOLDER``, started by the launcher."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    run, sockets = Path(sys.argv[2]), sys.argv[3]
+    gc.collect()
+    gc.freeze()  # a collection in a child would otherwise touch, and so copy, every page of the parent
+    Zygote(control, run).serve()
+    if sockets:
+        shutil.rmtree(sockets, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
