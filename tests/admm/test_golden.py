@@ -19,6 +19,7 @@ from coordinator_free.objective import LocalProblem
 from coordinator_free.release import FloatArray
 from coordinator_free.solver import LocalSolver
 from coordinator_free.twin import run_rounds
+
 from .network import path, settings
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "admm.json").read_text())
