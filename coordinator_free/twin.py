@@ -197,44 +197,51 @@ def reexecute(
 ) -> Difference | None:
     """Feed a fresh ``agent`` what each of its ``recorded`` releases says it used, and compare bit for bit.
 
-    ``releases_of_neighbours`` holds every neighbour's releases by (sender, index). Where the record skips an index, or
-    names another own index than the previous one, the agent was restarted: it goes on from the snapshot after the own
-    index that it names, or from the start.
+    ``releases_of_neighbours`` holds every neighbour's releases by (sender, index). An agent that was restarted goes on
+    from the snapshot after the own index that its next release names, or from the start if it names none. A restart
+    shows in the record as a skipped index or another own index than the previous one; where it shows in neither, it is
+    tried when going on without one gives another release.
     """
     snapshots: dict[int, dict[str, FloatArray]] = {}
     previous: int | None = None
     opening = agent.start()
     for release in recorded:
         own = next((index for sender, index in reversed(release.used) if sender == release.sender), None)
-        expected = 0 if previous is None else previous + 1
-        if release.index != expected or own != previous:
-            if own is not None and own not in snapshots:
-                return Difference(release.index, f"goes on from its release {own}, which is not in the record")
+        if own is not None and own not in snapshots:
+            return Difference(release.index, f"goes on from its release {own}, which is not in the record")
+        consumed = []
+        for key in release.used:
+            if key[0] == release.sender:
+                continue
+            if key not in releases_of_neighbours:
+                return Difference(release.index, f"release {key[1]} of agent {key[0]}, which it used, is missing")
+            consumed.append(releases_of_neighbours[key])
+
+        reason: str | None = "the agent was restarted"
+        if release.index == (0 if previous is None else previous + 1) and own == previous:
+            reason = _compare(opening or _continue(agent, consumed), release)
+        if reason is not None and (previous is not None or release.index > 0):
             agent.restore({} if own is None else snapshots[own], release.index)
-            opening = None
-        if opening is not None:
-            again: Release | None = opening
-            opening = None
-        else:
-            for key in release.used:
-                if key[0] == release.sender:
-                    continue
-                heard = releases_of_neighbours.get(key)
-                if heard is None:
-                    return Difference(release.index, f"release {key[1]} of agent {key[0]}, which it used, is missing")
-                agent.receive(heard)
-            again = agent.wake()
-        if again is None:
-            return Difference(release.index, "the re-executed agent says nothing")
-        reason = _difference(again, release)
+            after = _compare(_continue(agent, consumed), release)
+            reason = None if after is None else after if reason == "the agent was restarted" else reason
         if reason is not None:
             return Difference(release.index, reason)
+        opening = None
         snapshots[release.index] = agent.snapshot()
         previous = release.index
     return None
 
 
-def _difference(again: Release, recorded: Release) -> str | None:
+def _continue(agent: Agent, consumed: Sequence[Release]) -> Release | None:
+    for heard in consumed:
+        agent.receive(heard)
+    return agent.wake()
+
+
+def _compare(again: Release | None, recorded: Release) -> str | None:
+    """How a re-executed release differs from the recorded one; None if it does not."""
+    if again is None:
+        return "the re-executed agent says nothing"
     if again.same_as(recorded):
         return None
     for name in ("sender", "index", "used", "round", "recipient"):

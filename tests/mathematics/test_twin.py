@@ -250,3 +250,16 @@ def test_a_restarted_agent_is_executed_again(regular, problems, team) -> None:
     assert said[10].index == 12
     assert said[10].used[-1] == (3, 7)
     assert reexecute(again[3], everything, said) is None
+
+
+def test_a_restart_that_skips_nothing_is_executed_again(regular, problems, team) -> None:
+    """Agent 3 dies after its release 9 and goes on with 10, having forgotten its neighbours' models."""
+    network, agents = descent(regular, problems, team)
+    everything, by_agent = recorded(network, agents)
+    said = by_agent[3][:10]
+    _, fresh = descent(regular, problems, team)
+    _, again = descent(regular, problems, team)
+    fresh[3].restore({"model": said[9].vector, "index": np.array([9.0])}, 10)
+    fresh[3].receive(everything[network.neighbours(3)[0], 20])
+    said += [fresh[3].wake(), fresh[3].wake()]
+    assert reexecute(again[3], everything, said) is None
