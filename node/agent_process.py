@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import io
 import json
 import os
 import select
@@ -34,6 +33,7 @@ from coordinator_free.release import FloatArray, Release
 from node.charging import Charger
 from node.journal import Journal, read_journal
 from node.ledger_file import LedgerFile
+from node.npz import packed, unpacked, write_whole
 from node.shard import agent_folder, read_shard, shard_path
 from node.status import State, StatusFile
 from node.transport import Endpoints, FileEndpoints, Post
@@ -146,7 +146,7 @@ class Life:
     def _speak(self, release: Release) -> None:
         parts = encode(self._around.run, release)
         if isinstance(self._inbox, RoundInbox):
-            record = {"frame": [_text(part) for part in parts], "state": _packed(self._agent.snapshot())}
+            record = {"frame": [_text(part) for part in parts], "state": _text(packed(self._agent.snapshot()))}
             self._charger.charge(release.index, **record)
         else:
             self._charger.charge(release.index)
@@ -353,7 +353,7 @@ class Life:
 
     def _resume_round(self, inbox: RoundInbox) -> bool:
         records = self._charger.records()
-        state = _unpacked(records[-1]["state"])
+        state = unpacked(base64.b64decode(records[-1]["state"]))
         self._last_frames.clear()
         for record in records[-2:]:
             first, second, third = (base64.b64decode(part) for part in record["frame"])
@@ -420,9 +420,7 @@ class Life:
             finish = self._agent.finish()
             if finish is not None:
                 arrays["finish"] = finish
-        buffer = io.BytesIO()
-        np.savez(buffer, **arrays)  # type: ignore[arg-type]
-        _write_whole(self._around.folder / "final.npz", buffer.getvalue())
+        write_whole(self._around.folder / "final.npz", packed(arrays))
         receiver = self._receiver
         missing = {
             str(j): receiver.missing(j, done.last, done.skipped)
@@ -448,7 +446,7 @@ class Life:
             "charged": self._charger.charged,
             "pss_kb": _proportional_memory(),
         }
-        _write_whole(self._around.folder / "final.json", json.dumps(counted, indent=1).encode())
+        write_whole(self._around.folder / "final.json", json.dumps(counted, indent=1).encode())
 
     def close(self) -> None:
         self._show()
@@ -521,25 +519,6 @@ def _agents(numbers: list[int]) -> str:
 
 def _text(part: bytes) -> str:
     return base64.b64encode(part).decode()
-
-
-def _packed(state: Mapping[str, FloatArray]) -> str:
-    buffer = io.BytesIO()
-    np.savez(buffer, **state)  # type: ignore[arg-type]
-    return _text(buffer.getvalue())
-
-
-def _unpacked(text: str) -> dict[str, FloatArray]:
-    with np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in arrays.files}
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    part = path.with_name(f".{path.name}.part")
-    descriptor = os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-    part.replace(path)
 
 
 def _proportional_memory() -> int | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -106,12 +106,8 @@ class Refused(Exception):
         self.reason = reason
 
 
-def _natural(value: object) -> bool:
-    return type(value) is int and 0 <= value < 1 << 63
-
-
 def _naturals(value: object) -> bool:
-    return type(value) is list and all(type(v) is int and 0 <= v < 1 << 63 for v in value)
+    return type(value) is list and all(type(v) is int and v >= 0 for v in value)
 
 
 def decode_header(header: bytes) -> dict[str, Any]:
@@ -129,24 +125,18 @@ def decode_header(header: bytes) -> dict[str, Any]:
     kind = fields.get("kind")
     if type(kind) is not str or fields.keys() != KEYS.get(kind):
         raise Refused("header fields")
-    if type(fields["run"]) is not bytes or not _natural(fields["from"]):
-        raise Refused("header fields")
-    if fields["to"] is not None and not _natural(fields["to"]):
-        raise Refused("header fields")
+    recipient, sender = fields["to"], fields["from"]
+    good = type(fields["run"]) is bytes and type(sender) is int and 0 <= sender < EVERYBODY
+    good = good and (recipient is None or (type(recipient) is int and 0 <= recipient < EVERYBODY))
     if kind == "release":
-        good = (
-            _natural(fields["index"])
-            and (fields["round"] is None or _natural(fields["round"]))
-            and type(fields["used"]) is list
-            and len(fields["used"]) % 2 == 0
-        )
+        index, number, pairs = fields["index"], fields["round"], fields["used"]
+        good = good and type(index) is int and index >= 0 and type(pairs) is list and len(pairs) % 2 == 0
+        good = good and (number is None or (type(number) is int and number >= 0))
     elif kind == "hello":
-        good = type(fields["digest"]) is bytes and len(fields["digest"]) == 32
+        good = good and type(fields["digest"]) is bytes and len(fields["digest"]) == 32
     else:
         last = fields["last"]
-        good = (
-            type(last) is int and -1 <= last < 1 << 63 and _naturals(fields["skipped"]) and _naturals(fields["heard"])
-        )
+        good = good and type(last) is int and last >= -1 and _naturals(fields["skipped"]) and _naturals(fields["heard"])
     if not good:
         raise Refused("header fields")
     return fields
@@ -160,8 +150,6 @@ def decode(parts: Parts, run: bytes | None = None) -> Message:
     if run is not None and fields["run"] != run:
         raise Refused("run")
     sender, recipient = fields["from"], fields["to"]
-    if sender >= EVERYBODY or (recipient is not None and recipient >= EVERYBODY):
-        raise Refused("topic")
     if parts[0] != topic(sender, recipient):
         raise Refused("topic")
     if fields["kind"] == "hello":
@@ -195,11 +183,10 @@ class Receiver:
         self._run = run
         self._bytes = 8 * dimension
         self._releases = releases
-        self._senders: dict[bytes, int] = {}
+        self._senders: dict[bytes, tuple[int, int | None]] = {}
         for j in neighbours:
-            self._senders[topic(j)] = j
-            self._senders[topic(j, agent)] = j
-        self._agent = agent
+            self._senders[topic(j)] = (j, None)
+            self._senders[topic(j, agent)] = (j, agent)
         self._seen = {j: bytearray(releases) for j in neighbours}
         self._newest = dict.fromkeys(neighbours, -1)
         self.dropped: Counter[str] = Counter()
@@ -218,20 +205,23 @@ class Receiver:
     def _take(self, parts: Parts) -> Message | None:
         if len(parts) != 3:
             raise Refused("parts")
-        sender = self._senders.get(parts[0])
-        if sender is None:
+        from_and_to = self._senders.get(parts[0])
+        if from_and_to is None:
             raise Refused("sender")
         fields = decode_header(parts[1])
         if fields["run"] != self._run:
             raise Refused("run")
-        if fields["from"] != sender or parts[0] != topic(sender, fields["to"]):
+        if (fields["from"], fields["to"]) != from_and_to:
             raise Refused("sender")
-        kind = fields["kind"]
-        if kind != "release":
-            if kind == "hello":
-                return Hello(sender, fields["digest"])
-            return Done(sender, fields["last"], tuple(fields["skipped"]), tuple(fields["heard"]))
-        body, index = parts[2], fields["index"]
+        sender = from_and_to[0]
+        if fields["kind"] == "release":
+            return self._release(sender, fields, parts[2])
+        if fields["kind"] == "hello":
+            return Hello(sender, fields["digest"])
+        return Done(sender, fields["last"], tuple(fields["skipped"]), tuple(fields["heard"]))
+
+    def _release(self, sender: int, fields: Mapping[str, Any], body: bytes) -> Release | None:
+        index = fields["index"]
         if len(body) != self._bytes:
             raise Refused("length")
         if index >= self._releases:

@@ -1,0 +1,110 @@
+"""A dealt run in the twin: the same agents, ledgers and log, in one process on a virtual clock.
+
+Rules that hold here:
+- Releases are charged like in every other world: whoever publishes the results has spent.
+- Times in the log are virtual; the frames are the bytes that processes would send.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coordinator_free.agent import Activation
+from coordinator_free.agents.registry import algorithm
+from coordinator_free.privacy.mechanisms import Mechanism
+from coordinator_free.release import Release
+from coordinator_free.twin import run_asynchronous, run_rounds
+from node.charging import Charger
+from node.eavesdropper import run_attachments
+from node.ledger_file import LedgerFile
+from node.npz import packed, write_whole
+from node.run_folder import read_run
+from node.shard import agent_folder, read_secret, setting
+from node.traffic_log import TrafficLogWriter
+from node.wire import Done, Hello, encode
+
+SECOND = 1_000_000_000
+
+
+def run_twin(folder: Path) -> None:
+    """Run the dealt run in ``folder`` to its end and leave what its processes would have left."""
+    run = read_run(folder)
+    secrets = [read_secret(agent_folder(folder, i) / "secret") for i in range(run.agents)]
+    settings = [setting(run.rows[i], run.public[i], secrets[i]) for i in range(run.agents)]
+    agents = [algorithm(run.public[i]["algorithm"])(settings[i]) for i in range(run.agents)]
+    ledgers = [
+        LedgerFile.open(agent_folder(folder, i) / "ledger.jsonl", run.rows[i].digest()) for i in range(run.agents)
+    ]
+    chargers = [
+        Charger(ledger, agent, settings[i].updates + 1, run.run)
+        for i, (ledger, agent) in enumerate(zip(ledgers, agents, strict=True))
+    ]
+    sent: list[list[int]] = [[] for _ in agents]
+    size = [0] * run.agents
+    digest = bytes.fromhex(run.public[0]["digest"])
+    with TrafficLogWriter(folder / "traffic.mcap", run_attachments(folder)) as log:
+        for i in range(run.agents):
+            log.write(encode(run.run, Hello(i, digest)), 0)
+
+        def charge(release: Release, _: Mechanism | None) -> None:
+            chargers[release.sender].charge(release.index)
+
+        def hear(time: float, release: Release) -> None:
+            parts = encode(run.run, release)
+            log.write(parts, int(max(0.0, time) * SECOND))
+            sent[release.sender].append(release.index)
+            size[release.sender] += sum(map(len, parts))
+
+        if agents[0].activation is Activation.ROUNDS:
+            transcript = run_rounds(agents, run.network, on_release=hear, ledger=charge)
+        else:
+            rate, seed = float(run.public[0]["rate"]), int(run.public[0]["seed"])
+            transcript = run_asynchronous(agents, run.network, rate=rate, seed=seed, on_release=hear, ledger=charge)
+        end = int(max(transcript.times, default=0.0) * SECOND)
+        for i in range(run.agents):
+            log.write(encode(run.run, Done(i, max(sent[i], default=-1), (), run.network.neighbours(i))), end)
+    for i, agent in enumerate(agents):
+        arrays = {"model": agent.model}
+        finish = transcript.finishes[i]
+        if finish is not None:
+            arrays["finish"] = finish
+        write_whole(agent_folder(folder, i) / "final.npz", packed(arrays))
+        counted: dict[str, Any] = {
+            "agent": i,
+            "code": 0,
+            "reason": None,
+            "notes": [],
+            "ready_s": 0.0,
+            "sent": len(sent[i]),
+            "last": max(sent[i], default=-1),
+            "received": int(np.sum([len(sent[j]) for j in run.network.neighbours(i)])),
+            "repeats_said": 0,
+            "repeats_heard": 0,
+            "late": 0,
+            "missing": {},
+            "not_done": [],
+            "dropped_by_reason": {},
+            "bytes": size[i],
+            "charged": chargers[i].charged,
+            "pss_kb": None,
+        }
+        write_whole(agent_folder(folder, i) / "final.json", json.dumps(counted, indent=1).encode())
+
+
+def main() -> int:
+    """``python -m node.twin_world FOLDER``; exit status 2 with one line for bad input."""
+    try:
+        run_twin(Path(sys.argv[1]))
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
