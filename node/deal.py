@@ -91,7 +91,8 @@ class Preparation:
             "updates": c.clock.updates,
             "releases": releases(c, len(self.network.neighbours(agent))),
             "release_dimension": release_dimension(c, self.dealt.dimension),
-            "clock": {"rate": c.clock.rate, "seed": self.seed},
+            "rate": c.clock.rate,
+            "seed": self.seed,
             "mechanism": c.privacy.mechanism,
             "multipliers": [float(m) for m in self.multipliers],
             "clip": c.privacy.clip,
@@ -143,7 +144,7 @@ def prepare(configuration: Configuration, seed: int | None = None) -> Preparatio
         confidences=confidences(records),
         regularisations=regularisations,
         smoothness=np.array([smoothness(configuration, dealt, problem) for problem in problems]),
-        multipliers=multipliers(configuration),
+        multipliers=multipliers(configuration, dealt.dimension),
         warnings=tuple(_warnings(configuration, records)),
     )
 
@@ -250,22 +251,22 @@ def release_dimension(configuration: Configuration, dimension: int) -> int:
     return dimension if own is None else int(own(dimension))
 
 
-def multipliers(configuration: Configuration) -> FloatArray:
-    """One noise scale for each release, in units of its sensitivity; empty without a mechanism."""
+def multipliers(configuration: Configuration, dimension: int) -> FloatArray:
+    """One noise scale for each update, in units of its sensitivity; empty without a mechanism."""
     privacy = configuration.privacy
     if not configuration.private:
         return np.empty(0)
     from coordinator_free.privacy.accounting import calibrate
 
     assert privacy.epsilon is not None
-    rate = {} if privacy.r is None else {"r": privacy.r}
     return calibrate(
         privacy.mechanism,
         configuration.clock.updates,
         privacy.epsilon,
         privacy.delta or 0.0,
-        allocation=privacy.allocation,
-        **rate,
+        privacy.allocation,
+        r=privacy.r,
+        dimension=release_dimension(configuration, dimension),
     )
 
 
@@ -332,6 +333,7 @@ def deal_run(configuration: Configuration, folder: Path, *, force: bool = False)
 
 def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, Any]:
     from coordinator_free.privacy.ledger import Budget
+
     from node.earlier import earlier_runs
     from node.ledger_file import LedgerFile
     from topology import files

@@ -1,0 +1,177 @@
+"""Pictures of a run: how it converged, and what each agent gained by its number of records."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coordinator_free.release import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK, MUTED, GRID_INK = "#1f2933", "#7b8794", "#e4e7eb"
+COLOURS = {
+    "together": "#1f77b4",
+    "finish": "#d1495b",
+    "alone": "#66717d",
+    "pooled": "#8a6fae",
+    "released_average": "#2a9d8f",
+}
+LABELS = {
+    "zero": "zero model",
+    "alone": "alone",
+    "best_ridge": "best ridge alone",
+    "together": "together",
+    "released_average": "average of what was released",
+    "finish": "together, free finish",
+    "pooled": "pooled",
+}
+NOT_COVERED = "computed from held-out local data: not covered by epsilon"
+
+
+def convergence_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes | None:
+    """A PNG of gap and metric over releases per agent, as an eavesdropper could follow them; None without a log."""
+    curve = details["curve"]
+    if curve is None or len(curve["releases"]) < 2:
+        return None
+    gap = _floats(curve["gap"])
+    figure, axes = _figure(2 if gap.size else 1)
+    at = _floats(curve["releases"])
+    if gap.size:
+        left = axes[0]
+        left.plot(at, gap, color=COLOURS["together"], linewidth=2)
+        if np.nanmin(gap) > 0 and np.nanmax(gap) > 10 * np.nanmin(gap):
+            left.set_yscale("log")
+        else:
+            left.set_ylim(bottom=min(0.0, float(np.nanmin(gap))))
+        _title(left, "Relative gap to the optimum", "1 is where everybody starts, 0 is the objective's optimum")
+        left.set_xlabel("releases per agent")
+    right = axes[-1]
+    right.plot(at, _floats(curve["metric"]), color=COLOURS["together"], linewidth=2)
+    names = [kind for kind in ("alone", "pooled", "finish") if results[kind] is not None]
+    marks = [(results[kind]["mean"], LABELS[kind], COLOURS[kind]) for kind in names]
+    marks.append((curve["metric"][-1], "released models", COLOURS["together"]))
+    for value, _, colour in marks[:-1]:
+        right.axhline(value, color=colour, linewidth=1.2, linestyle=(0, (4, 3)))
+    _name_at_the_edge(right, marks, [value for value in curve["metric"] if value is not None])
+    metric = results["metric"]
+    better = "higher" if metric["larger_is_better"] else "lower"
+    _title(right, f"Mean {_metric(metric['name'])} on held-out rows", f"{better} is better; {NOT_COVERED}")
+    right.set_xlabel("releases per agent")
+    return _png(figure)
+
+
+def gain_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes | None:
+    """A PNG of each agent's gain over learning alone, by its number of records; None where nobody knows that gain."""
+    agents = details["agents"]
+    kinds = [kind for kind in ("together", "finish") if kind in agents]
+    if not kinds or "alone" not in agents:
+        return None
+    records = _floats(agents["records"])
+    sign = 1.0 if results["metric"]["larger_is_better"] else -1.0
+    figure, axes = _figure(1)
+    axis = axes[0]
+    axis.axhline(0, color=INK, linewidth=1)
+    marks = []
+    for kind in kinds:
+        gain = sign * (_floats(agents[kind]) - _floats(agents["alone"]))
+        good = np.isfinite(gain)
+        if not good.any():
+            continue
+        small = 26 if good.sum() <= 200 else 8
+        axis.scatter(records[good], gain[good], s=small, color=COLOURS[kind], alpha=0.35, linewidths=0)
+        steps = [
+            (group, float(np.mean(gain[group])))
+            for group in np.array_split(np.flatnonzero(good)[np.argsort(records[good], kind="stable")], 4)
+            if group.size
+        ]
+        # One line a quarter, over the sizes that it holds.
+        for group, mean in steps:
+            ends = [records[group].min(), records[group].max()]
+            axis.plot(ends, [mean, mean], color=COLOURS[kind], linewidth=3, solid_capstyle="round")
+        marks.append((kind, float(np.mean(gain[good])), steps[0][1]))
+    if not marks:
+        return None
+    if records.max() > 8 * max(records.min(), 1):
+        axis.set_xscale("symlog", linthresh=max(1.0, float(records[records > 0].min())))
+    _plain_sizes(axis, records)
+    axis.set_xlabel("the agent's training records")
+    axis.set_ylabel(f"gain in {_metric(results['metric']['name'])} over learning alone")
+    told = "   ".join(f"{LABELS[kind]}: mean {mean:+.3f}, smallest quarter {few:+.3f}" for kind, mean, few in marks)
+    _title(axis, "What telling neighbours gained, by dataset size", "above 0 is better; thick: mean of each quarter")
+    axis.text(0.0, -0.19, told, transform=axis.transAxes, color=INK, fontsize=9)
+    axis.text(0.0, -0.25, NOT_COVERED, transform=axis.transAxes, color=MUTED, fontsize=8)
+    handles = [
+        axis.scatter([], [], s=40, color=COLOURS[kind], label=LABELS[kind], linewidths=0) for kind, _, _ in marks
+    ]
+    axis.legend(handles=handles, frameon=False, loc="best", labelcolor=INK, fontsize=9)
+    return _png(figure)
+
+
+def _figure(panels: int) -> tuple[Figure, list[Axes]]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4 * panels, 4.6), dpi=130, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    axes = [figure.add_subplot(1, panels, panel + 1) for panel in range(panels)]
+    for axis in axes:
+        for side in ("top", "right"):
+            axis.spines[side].set_visible(False)
+        for side in ("left", "bottom"):
+            axis.spines[side].set_color(MUTED)
+        axis.tick_params(colors=INK, labelsize=9)
+        axis.grid(True, color=GRID_INK, linewidth=0.8)
+        axis.set_axisbelow(True)
+    return figure, axes
+
+
+def _title(axis: Axes, title: str, below: str) -> None:
+    axis.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=22)
+    axis.text(0.0, 1.025, below, transform=axis.transAxes, color=MUTED, fontsize=9)
+
+
+def _name_at_the_edge(axis: Axes, marks: list[tuple[float, str, str]], curve: list[float]) -> None:
+    """Write each line's name right of the plot, moved apart where they would overlap."""
+    values = [value for value, _, _ in marks] + curve
+    low, high = min(values), max(values)
+    room = 0.08 * (high - low or 1.0)
+    axis.set_ylim(low - room, high + room)
+    height = high - low + 2 * room
+    at = -1.0
+    for value, name, colour in sorted(marks):
+        place = max((value - low + room) / height, at + 0.055)
+        at = place
+        axis.text(1.015, place, f"{name} {value:.3f}", transform=axis.transAxes, color=colour, fontsize=9, va="center")
+
+
+def _plain_sizes(axis: Axes, records: FloatArray) -> None:
+    from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
+
+    largest = float(records.max())
+    steps = [0, *(base * 10**power for power in range(7) for base in (1, 2, 5))]
+    smallest = float(records.min())
+    ticks = [step for step in steps if smallest <= step <= largest]
+    if axis.get_xscale() == "symlog" and len(ticks) >= 2:
+        axis.xaxis.set_major_locator(FixedLocator(ticks))
+        axis.xaxis.set_minor_locator(NullLocator())
+    axis.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
+    axis.set_xlim(smallest * 0.9, largest * 1.1)
+
+
+def _metric(name: str) -> str:
+    return "RMSE" if name == "rmse" else name
+
+
+def _floats(values: list[float | None]) -> FloatArray:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def _png(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", bbox_inches="tight")
+    return buffer.getvalue()

@@ -1,0 +1,111 @@
+"""What the ledgers of a run's folder hold: read after the run, without the lock that a speaking agent has."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coordinator_free.privacy.accounting import total
+from coordinator_free.privacy.mechanisms import Mechanism, from_description
+from coordinator_free.release import FloatArray
+
+
+@dataclass(frozen=True)
+class Spending:
+    """Per agent: epsilon charged so far, shape (n,), infinite where something was released without noise.
+
+    ``budget`` and ``delta`` are None without a budget; ``accountant`` found the largest epsilon.
+    """
+
+    epsilons: FloatArray
+    budget: float | None
+    delta: float | None
+    accountant: str | None
+
+    def as_results(self) -> dict[str, Any]:
+        """The ``epsilon`` of results.json; null without a budget."""
+        known = self.budget is not None and len(self.epsilons) > 0
+        return {
+            "budget": self.budget,
+            "charged_max": _finite(float(np.max(self.epsilons))) if known else None,
+            "charged_mean": _finite(float(np.mean(self.epsilons))) if known else None,
+            "delta": self.delta,
+            "accountant": self.accountant if known else None,
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """For naming an earlier run: ``epsilon_max``, ``epsilon_mean`` and ``delta``."""
+        results = self.as_results()
+        return {
+            "epsilon_max": results["charged_max"],
+            "epsilon_mean": results["charged_mean"],
+            "delta": self.delta,
+        }
+
+
+def spent(folder: Path) -> Spending:
+    """What all agents of the run in ``folder`` were charged, everything from before included."""
+    epsilons: list[float] = []
+    budget: dict[str, Any] | None = None
+    worst, accountant = -1.0, None
+    for ledger in sorted(folder.glob("agents/agent-*/ledger.jsonl")):
+        header, charges = read_ledger(ledger)
+        if header.get("budget"):
+            budget = header["budget"]
+        epsilon, found = _total(charges, float(budget["delta"]) if budget else 0.0)
+        epsilons.append(epsilon)
+        if epsilon > worst:
+            worst, accountant = epsilon, found
+    return Spending(
+        epsilons=np.array(epsilons, dtype=np.float64),
+        budget=None if budget is None else float(budget["epsilon"]),
+        delta=None if budget is None else float(budget["delta"]),
+        accountant=accountant,
+    )
+
+
+Charges = tuple[tuple[Mechanism | None, int], ...]
+"""Mechanisms (None: released without noise) and how many indices each was charged for."""
+
+
+def read_ledger(path: Path) -> tuple[dict[str, Any], Charges]:
+    """The header of a ledger and all its charges."""
+    header: dict[str, Any] = {}
+    charges: Counter[Mechanism | None] = Counter()
+    for record in _records(path):
+        if "ledger" in record:
+            header = record
+        elif "first" in record:
+            described = record.get("mechanism")
+            last = record["first"] if record.get("last") is None else record["last"]
+            charges[None if described is None else from_description(described)] += last - record["first"] + 1
+    return header, tuple(charges.items())
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
+    decoder = json.JSONDecoder()
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            record, _ = decoder.raw_decode(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict):
+            yield record
+
+
+def _total(charges: Charges, delta: float) -> tuple[float, str | None]:
+    if any(mechanism is None for mechanism, _ in charges):
+        return math.inf, None
+    found = total((mechanism for mechanism, count in charges for _ in range(count)), delta)
+    return found.epsilon, found.accountant
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
