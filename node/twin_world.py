@@ -41,7 +41,7 @@ def run_twin(folder: Path) -> None:
         LedgerFile.open(agent_folder(folder, i) / "ledger.jsonl", run.rows[i].digest()) for i in range(run.agents)
     ]
     chargers = [
-        Charger(ledger, agent, settings[i].updates + 1, run.run)
+        Charger(ledger, agent, int(run.public[i]["releases"]), run.run)
         for i, (ledger, agent) in enumerate(zip(ledgers, agents, strict=True))
     ]
     sent: list[list[int]] = [[] for _ in agents]
