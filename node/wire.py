@@ -9,7 +9,6 @@ Rules that hold here:
 
 from __future__ import annotations
 
-import math
 import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -231,8 +230,7 @@ class Receiver:
             self.repeats += 1
             return None
         vector = np.frombuffer(body, dtype="<f8")
-        # The square is finite for every model of sensible size; only if it is not are the values looked at one by one.
-        if not math.isfinite(vector.dot(vector)) and not bool(np.isfinite(vector).all()):
+        if np.count_nonzero(np.isfinite(vector)) != vector.size:
             raise Refused("not finite")
         seen[index] = 1
         self.received += 1
