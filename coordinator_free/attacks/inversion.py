@@ -1,0 +1,147 @@
+"""From what was heard to the noise in it: the observer who knows every record runs the agent's own code.
+
+Rules that hold here:
+- The agent is the real one. Only its mechanism is exchanged: asked to perturb a value, it notes the value and answers
+  with the release that was recorded, so that the agent's state goes on from what it really said.
+- What an agent consumed, and in which order, is what its releases name as used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coordinator_free.agent import Agent
+from coordinator_free.privacy.mechanisms import GRID, Mechanism
+from coordinator_free.privacy.noise import Stream
+from coordinator_free.release import FloatArray, Release
+
+Heard = Mapping[tuple[int, int], Release]
+"""Every release that was heard, by (agent, index)."""
+
+
+class InversionError(ValueError):
+    """Releases that the agent's code cannot follow: one is missing, or an agent would not have spoken there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inverted:
+    """One release, the value it had before the noise, and the mechanism that was charged (None: no noise)."""
+
+    release: Release
+    exact: FloatArray
+    mechanism: Mechanism | None
+
+    @property
+    def noise(self) -> FloatArray:
+        """The noise that it must contain: what is left over the exact value on the grid, shape (d,)."""
+        if self.mechanism is None:
+            return self.release.vector - self.exact
+        return self.release.vector - np.rint(self.exact / GRID) * GRID
+
+
+class _Recorder:
+    """Stands in for an agent's mechanism and notes the exact value that it was given."""
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self._mechanism = mechanism
+        self.exact: FloatArray | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._mechanism, name)
+
+    def perturb(self, vector: FloatArray, stream: Stream) -> FloatArray:
+        self.exact = np.array(vector)
+        return self._mechanism.perturb(vector, stream)
+
+
+class _Playback(_Recorder):
+    """Answers with the recorded release."""
+
+    def __init__(self, mechanism: Mechanism, answer: FloatArray) -> None:
+        super().__init__(mechanism)
+        self._answer = answer
+
+    def perturb(self, vector: FloatArray, stream: Stream) -> FloatArray:  # noqa: ARG002
+        self.exact = np.array(vector)
+        return self._answer
+
+
+def invert(agent: Agent, recorded: Sequence[Release], heard: Heard) -> list[Inverted]:
+    """Run a fresh agent along its recorded releases (by index) and return each with its exact value.
+
+    Raises `InversionError` where a consumed release was not heard, or the agent says nothing where it spoke.
+    """
+    follower = Follower(agent)
+    return [follower.follow(release, heard) for release in recorded]
+
+
+class Follower:
+    """One agent, led along a run: in the places where it spoke, with what it had heard by then."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._charge = agent.charge
+        self._snapshots: dict[int, dict[str, FloatArray]] = {}
+        self._previous: int | None = None
+        self._started = False
+
+    def follow(self, release: Release, heard: Heard) -> Inverted:
+        """The exact value of the agent's next release, whose noisy value is given: its state goes on from that."""
+        charged = self._charge(release.index)
+        playback = None if charged is None else _Playback(charged, release.vector)
+        said = self._move(release, heard, playback)
+        exact = said.vector if playback is None or playback.exact is None else playback.exact
+        return Inverted(release, exact, charged)
+
+    def speak(self, place: Release, heard: Heard) -> Inverted:
+        """What the agent itself says, with its own noise, in the place of a recorded release."""
+        charged = self._charge(place.index)
+        recorder = None if charged is None else _Recorder(charged)
+        said = self._move(place, heard, recorder)
+        exact = said.vector if recorder is None or recorder.exact is None else recorder.exact
+        return Inverted(said, exact, charged)
+
+    def _move(self, place: Release, heard: Heard, mechanism: _Recorder | None) -> Release:
+        agent, index = self._agent, place.index
+        own = next((i for sender, i in reversed(place.used) if sender == place.sender), None)
+        expected = 0 if self._previous is None else self._previous + 1
+        if index != expected or own != self._previous:
+            self._go_on(own, index)
+        if mechanism is not None:
+            agent.charge = lambda _index: mechanism  # type: ignore[method-assign, assignment, return-value]
+        try:
+            said = self._say(place, heard)
+        finally:
+            agent.charge = self._charge  # type: ignore[method-assign]
+        if said is None or said.index != index:
+            raise InversionError(f"agent {place.sender} would not have said release {index} there")
+        self._snapshots[index], self._previous = agent.snapshot(), index
+        return said
+
+    def _say(self, place: Release, heard: Heard) -> Release | None:
+        if not self._started:
+            self._started = True
+            said = self._agent.start()
+            if said is not None and said.index == place.index:
+                return said
+        for sender, index in place.used:
+            if sender == place.sender:
+                continue
+            if (sender, index) not in heard:
+                raise InversionError(
+                    f"release {place.index} of agent {place.sender} used release {index} of agent {sender}, "
+                    "which was not heard"
+                )
+            self._agent.receive(heard[sender, index])
+        return self._agent.wake()
+
+    def _go_on(self, own: int | None, index: int) -> None:
+        """After a restart some indices are skipped, and the state comes from an older release of its own."""
+        if own is not None and own not in self._snapshots:
+            raise InversionError(f"release {index} comes from release {own} of the same agent, which was not heard")
+        self._agent.restore({} if own is None else self._snapshots[own], index)
+        self._started = True
