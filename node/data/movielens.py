@@ -69,7 +69,7 @@ def deal(section: DataSection, seed: int, *, private: bool) -> Dealt:
     names = [f"film feature {k}" for k in range(features.shape[1])]
     rated = np.asarray(known.sum(axis=0)).ravel() > 0
     if not user_mean:
-        size = float(np.sqrt(np.mean(features[rated] ** 2)))
+        size = float(row_norms(features[rated], "l2").mean())  # a smaller one would leave users' biases unlearned
         features = np.hstack([np.full((items, 1), size), features])
         names.insert(0, "intercept")
     norms = {norm: float(row_norms(features, norm).max()) for norm in ("l1", "l2")}
