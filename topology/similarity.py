@@ -1,0 +1,95 @@
+"""Graphs from data: agents that resemble each other are neighbours.
+
+A graph made from the agents' own records is a function of these records, and nothing here adds noise: whoever makes one
+from private data names it among the run's public assumptions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from topology.errors import ParameterError
+from topology.network import Network
+
+FloatArray = npt.NDArray[np.float64]
+
+_BLOCK_ENTRIES = 1 << 22
+"""Similarities are computed for as many agents at a time as make about this many numbers (32 MiB)."""
+
+
+def angle_similarity(targets: npt.ArrayLike, gamma: float, threshold: float) -> Network:
+    """W_ij = exp((cos(phi_ij) - 1) / gamma), phi_ij the angle between the targets of i and j; below ``threshold``, 0.
+
+    ``targets`` has shape (n, p), one target model an agent; ``gamma`` > 0; 0 <= ``threshold`` < 1.
+    Source: Bellet et al. 2018, section 4 (gamma = 0.1, "negligible weights are ignored").
+    Raises `ParameterError`, and `DisconnectedError` where the threshold cuts the graph.
+    """
+    vectors = np.asarray(targets, dtype=np.float64)
+    if vectors.ndim != 2 or vectors.shape[0] == 0 or not np.isfinite(vectors).all():
+        raise ParameterError(f"targets of shape {vectors.shape}: must be finite numbers of shape (agents, dimension)")
+    if not gamma > 0 or not np.isfinite(gamma):
+        raise ParameterError(f"topology.gamma = {gamma!r}: must be a number above 0")
+    if not 0 <= threshold < 1:
+        raise ParameterError(f"topology.threshold = {threshold!r}: must be from 0 to below 1, the largest weight")
+    lengths = np.linalg.norm(vectors, axis=1)
+    if not lengths.all():
+        raise ParameterError(f"the target of agent {int(np.argmin(lengths))} is zero: it has no angle to another")
+    unit = vectors / lengths[:, None]
+    agents = unit.shape[0]
+    rows, columns, weights = [], [], []
+    for start, end in _blocks(agents):
+        block = np.exp((np.clip(unit[start:end] @ unit[start:].T, -1.0, 1.0) - 1.0) / gamma)
+        # Each pair once, mirrored below: both directions are the same number to the last bit.
+        i, j = np.nonzero(np.triu((block >= threshold) & (block > 0), k=1))
+        rows.append(i + start)
+        columns.append(j + start)
+        weights.append(block[i, j])
+    upper = sparse.coo_array(
+        (np.concatenate(weights), (np.concatenate(rows), np.concatenate(columns))), shape=(agents, agents)
+    )
+    return Network((upper + upper.T).tocsr())
+
+
+def nearest_neighbours(ratings: npt.ArrayLike | sparse.sparray, k: int) -> Network:
+    """Agents i and j are neighbours, with weight 1, if one is among the ``k`` most similar to the other by cosine.
+
+    ``ratings`` has shape (n, m), sparse or dense, one row an agent; a missing rating is 0. Of equally similar agents
+    the lower number is nearer. Source: Bellet et al. 2018, section 4 (MovieLens, k = 10).
+    Raises `ParameterError`, and `DisconnectedError` where no edge joins two groups.
+    """
+    vectors = sparse.csr_array(ratings, dtype=np.float64, copy=True)
+    agents = int(vectors.shape[0])
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k < agents:
+        raise ParameterError(f"topology.neighbours = {k!r}: must be a whole number from 1 to {agents - 1}, agents - 1")
+    if not np.isfinite(vectors.data).all():
+        raise ParameterError("ratings must be finite numbers")
+    lengths = np.sqrt(np.asarray(vectors.multiply(vectors).sum(axis=1)))
+    if not lengths.all():
+        raise ParameterError(f"all ratings of agent {int(np.argmin(lengths))} are missing: it has no nearest agents")
+    unit = sparse.csr_array(sparse.diags_array(1.0 / lengths) @ vectors)
+    rows, columns = [], []
+    for start, end in _blocks(agents):
+        similar = np.asarray((unit[start:end] @ unit.T).todense())
+        similar[np.arange(end - start), np.arange(start, end)] = -np.inf
+        i, j = np.nonzero(_largest(similar, int(k)))
+        rows.append(i + start)
+        columns.append(j)
+    i, j = np.concatenate(rows), np.concatenate(columns)
+    directed = sparse.csr_array((np.ones(i.size), (i, j)), shape=(agents, agents))
+    return Network(sparse.csr_array(directed.maximum(directed.T)))
+
+
+def _blocks(agents: int) -> list[tuple[int, int]]:
+    size = max(1, _BLOCK_ENTRIES // agents)
+    return [(start, min(start + size, agents)) for start in range(0, agents, size)]
+
+
+def _largest(values: FloatArray, k: int) -> npt.NDArray[np.bool_]:
+    """True at each row's ``k`` largest values; of equal ones, at the first."""
+    cut = -np.partition(-values, k - 1, axis=1)[:, k - 1 : k]
+    above, equal = values > cut, values == cut
+    missing = k - above.sum(axis=1, keepdims=True)
+    chosen: npt.NDArray[np.bool_] = above | (equal & (np.cumsum(equal, axis=1) <= missing))
+    return chosen
