@@ -15,6 +15,8 @@ from node.spending import spent
 def earlier_runs(folder: Path, data_digest: str) -> list[dict[str, Any]]:
     """Runs beside ``folder`` (and what is in ``folder`` itself) that dealt the same rows, and what their ledgers hold.
 
+    A run that was charged nothing is left out.
+
     Each is {"run", "epsilon_max", "epsilon_mean", "delta"}; epsilons are None where releases had no noise.
     """
     found = []
@@ -26,5 +28,7 @@ def earlier_runs(folder: Path, data_digest: str) -> list[dict[str, Any]]:
         except (OSError, ValueError, AttributeError):
             continue
         if same:
-            found.append({"run": dealt.parent.name, **spent(dealt.parent).summary()})
+            spending = spent(dealt.parent)
+            if spending.charged:
+                found.append({"run": dealt.parent.name, **spending.summary()})
     return found

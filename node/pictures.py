@@ -30,7 +30,7 @@ LABELS = {
     "finish": "together, free finish",
     "pooled": "pooled",
 }
-NOT_COVERED = "computed from held-out local data: not covered by epsilon"
+NOT_COVERED = "from local data: not covered by epsilon"
 
 
 def convergence_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes | None:
@@ -60,7 +60,7 @@ def convergence_picture(results: dict[str, Any], details: dict[str, Any]) -> byt
     _name_at_the_edge(right, marks, [value for value in curve["metric"] if value is not None])
     metric = results["metric"]
     better = "higher" if metric["larger_is_better"] else "lower"
-    _title(right, f"Mean {_metric(metric['name'])} on held-out rows", f"{better} is better; {NOT_COVERED}")
+    _title(right, f"Mean {_metric(metric['name'])} on held-out rows", _marked(f"{better} is better", details))
     right.set_xlabel("releases per agent")
     return _png(figure)
 
@@ -84,16 +84,12 @@ def gain_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes | No
             continue
         small = 26 if good.sum() <= 200 else 8
         axis.scatter(records[good], gain[good], s=small, color=COLOURS[kind], alpha=0.35, linewidths=0)
-        steps = [
-            (group, float(np.mean(gain[group])))
-            for group in np.array_split(np.flatnonzero(good)[np.argsort(records[good], kind="stable")], 4)
-            if group.size
-        ]
-        # One line a quarter, over the sizes that it holds.
-        for group, mean in steps:
-            ends = [records[group].min(), records[group].max()]
-            axis.plot(ends, [mean, mean], color=COLOURS[kind], linewidth=3, solid_capstyle="round")
-        marks.append((kind, float(np.mean(gain[good])), steps[0][1]))
+        # One thick line a quarter of the agents, over the sizes that it holds.
+        for quarter in details["quarters"]:
+            if quarter[kind] is not None and quarter["alone"] is not None:
+                mean = sign * (quarter[kind] - quarter["alone"])
+                axis.plot(quarter["records"], [mean, mean], color=COLOURS[kind], linewidth=3, solid_capstyle="round")
+        marks.append((kind, float(np.mean(gain[good]))))
     if not marks:
         return None
     if records.max() > 8 * max(records.min(), 1):
@@ -101,22 +97,37 @@ def gain_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes | No
     _plain_sizes(axis, records)
     axis.set_xlabel("the agent's training records")
     axis.set_ylabel(f"gain in {_metric(results['metric']['name'])} over learning alone")
-    told = "   ".join(f"{LABELS[kind]}: mean {mean:+.3f}, smallest quarter {few:+.3f}" for kind, mean, few in marks)
-    _title(axis, "What telling neighbours gained, by dataset size", "above 0 is better; thick: mean of each quarter")
-    axis.text(0.0, -0.19, told, transform=axis.transAxes, color=INK, fontsize=9)
-    axis.text(0.0, -0.25, NOT_COVERED, transform=axis.transAxes, color=MUTED, fontsize=8)
+    below = "above 0 is better; thick: mean of each quarter of the agents"
+    _title(axis, "What telling neighbours gained, by dataset size", _marked(below, details))
     handles = [
-        axis.scatter([], [], s=40, color=COLOURS[kind], label=LABELS[kind], linewidths=0) for kind, _, _ in marks
+        axis.scatter(
+            [],
+            [],
+            s=40,
+            color=COLOURS[kind],
+            label=f"{LABELS[kind]}: mean {mean:+.3f}{_of_the_smallest(kind, sign, results)}",
+            linewidths=0,
+        )
+        for kind, mean in marks
     ]
-    axis.legend(handles=handles, frameon=False, loc="best", labelcolor=INK, fontsize=9)
+    axis.legend(
+        handles=handles, frameon=False, labelcolor=INK, fontsize=9, loc="upper left", bbox_to_anchor=(-0.02, -0.13)
+    )
     return _png(figure)
+
+
+def _of_the_smallest(kind: str, sign: float, results: dict[str, Any]) -> str:
+    few, before = results[kind]["smallest_quarter"], results["alone"]["smallest_quarter"]
+    return "" if few is None or before is None else f", smallest quarter {sign * (few - before):+.3f}"
 
 
 def _figure(panels: int) -> tuple[Figure, list[Axes]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4 * panels, 4.6), dpi=130, layout="constrained", facecolor="white")
+    figure = Figure(
+        figsize=(6.4 * panels, 4.6) if panels > 1 else (7.6, 5.0), dpi=130, layout="constrained", facecolor="white"
+    )
     FigureCanvasAgg(figure)
     axes = [figure.add_subplot(1, panels, panel + 1) for panel in range(panels)]
     for axis in axes:
@@ -161,6 +172,11 @@ def _plain_sizes(axis: Axes, records: FloatArray) -> None:
         axis.xaxis.set_minor_locator(NullLocator())
     axis.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
     axis.set_xlim(smallest * 0.9, largest * 1.1)
+
+
+def _marked(text: str, details: dict[str, Any]) -> str:
+    """The text, and in a private run that the figures are not private."""
+    return f"{text}; {NOT_COVERED}" if details["private"] else text
 
 
 def _metric(name: str) -> str:

@@ -15,11 +15,11 @@ from node.run_folder import RunFolderError, read_json
 ORDER = ("zero", "alone", "best_ridge", "together", "released_average", "finish", "pooled")
 
 
-def show(folder: Path, console: Console) -> None:
+def show(folder: Path, results: dict[str, Any], console: Console) -> None:
     """Print the table of the run in ``folder``; raises `RunFolderError` if it was not judged yet."""
-    results, details = read_json(folder / "results.json"), read_json(folder / "details.json")
-    if not results or not details:
-        raise RunFolderError(f"{folder} has no results: no results.json and details.json")
+    details = read_json(folder / "details.json")
+    if not details:
+        raise RunFolderError(f"{folder} has no results: details.json is missing")
     console.print(render(results, details))
 
 

@@ -116,7 +116,10 @@ def score(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             "bytes": sum(count.get("bytes", 0) for count in counted),
             "dropped_by_reason": dict(_dropped(counted)),
         },
-        "time": {"ready_s": _ready(watch, counted), "wall_s": watch.get("wall_s", heard.seconds if heard else None)},
+        "time": {
+            "ready_s": _ready(watch, counted),
+            "wall_s": watch.get("wall_s") or (heard.seconds if heard else None),
+        },
         "memory": {"pss_mb_per_agent": _memory(counted)},
         "failures": watch["failures"] if "failures" in watch else _failures(run),
         "public_assumptions": run.manifest["public_assumptions"],

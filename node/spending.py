@@ -28,6 +28,8 @@ class Spending:
     budget: float | None
     delta: float | None
     accountant: str | None
+    charged: int
+    """Indices charged over all agents, with noise or without."""
 
     def as_results(self) -> dict[str, Any]:
         """The ``epsilon`` of results.json; null without a budget."""
@@ -54,13 +56,14 @@ def spent(folder: Path) -> Spending:
     """What all agents of the run in ``folder`` were charged, everything from before included."""
     epsilons: list[float] = []
     budget: dict[str, Any] | None = None
-    worst, accountant = -1.0, None
+    worst, accountant, charged = -1.0, None, 0
     for ledger in sorted(folder.glob("agents/agent-*/ledger.jsonl")):
         header, charges = read_ledger(ledger)
         if header.get("budget"):
             budget = header["budget"]
         epsilon, found = _total(charges, float(budget["delta"]) if budget else 0.0)
         epsilons.append(epsilon)
+        charged += sum(count for _, count in charges)
         if epsilon > worst:
             worst, accountant = epsilon, found
     return Spending(
@@ -68,6 +71,7 @@ def spent(folder: Path) -> Spending:
         budget=None if budget is None else float(budget["epsilon"]),
         delta=None if budget is None else float(budget["delta"]),
         accountant=accountant,
+        charged=charged,
     )
 
 
