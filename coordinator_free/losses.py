@@ -105,7 +105,9 @@ class Logistic(Loss):
         return loss
 
     def slope(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
-        slope: FloatArray = -y * expit(-y * prediction)
+        against = -y
+        slope: FloatArray = expit(against * prediction)
+        slope *= against
         return slope
 
     def curvature(self, prediction: FloatArray, y: FloatArray) -> FloatArray:

@@ -76,7 +76,9 @@ class LocalProblem:
 
     def gradient(self, theta: FloatArray) -> FloatArray:
         """The gradient of L_i, shape (p,)."""
-        return self.loss.gradient(theta, self.x, self.y) + (2.0 * self.regularisation) * theta
+        gradient = self.loss.gradient(theta, self.x, self.y)
+        gradient += (2.0 * self.regularisation) * theta
+        return gradient
 
     def clipped_gradient(self, theta: FloatArray, clip: float, norm: str) -> FloatArray:
         """The mean of the record gradients, each clipped to ``clip``, plus ``2 lambda_i theta``.
@@ -87,7 +89,9 @@ class LocalProblem:
         if self.records == 0:
             return regular
         slopes = self.loss.derivatives(theta, self.x, self.y)
-        slopes *= clip / np.maximum(np.abs(slopes) * self._row_norms[norm], clip)
+        norms = np.abs(slopes)
+        norms *= self._row_norms[norm]
+        slopes *= clip / np.maximum(norms, clip, out=norms)
         mean: FloatArray = slopes @ self.x
         mean /= self.records
         mean += regular

@@ -68,8 +68,11 @@ class CoordinateDescent:
             gradient = self._problem.gradient(self._model)
         else:
             gradient = self._problem.clipped_gradient(self._model, self._clip, self._norm)
-        target = self._mixing @ self._models - self._pull * gradient
-        model = (1.0 - self._step) * self._model + self._step * target
+        model: FloatArray = self._mixing @ self._models
+        gradient *= self._pull
+        model -= gradient
+        model *= self._step
+        model += (1.0 - self._step) * self._model
         charge = self.charge(self._next)
         if charge is not None:
             model = charge.perturb(model, Stream(self._setting.secret, self._next))
