@@ -30,6 +30,7 @@ import lz4.frame
 import msgpack
 from mcap.data_stream import ReadDataStream, RecordBuilder
 from mcap.opcode import Opcode
+from mcap.reader import make_reader
 from mcap.records import (
     Attachment,
     AttachmentIndex,
@@ -58,6 +59,7 @@ CHUNK_BYTES: Final = 1 << 20
 RECORD_LIMIT: Final = 256 << 20
 """No record of a log is longer, in bytes: a frame is at most 64 MiB."""
 
+_AGENTS: Final = "/agents/agent-"
 _MAGIC: Final = b"\x89MCAP0\r\n"
 _MOST_CHANNELS: Final = 60_000
 _PREFIX = struct.Struct("<BQ")
@@ -104,6 +106,15 @@ class Event(NamedTuple):
     fields: dict[str, Any]
 
 
+class Summary(NamedTuple):
+    """First and last time (ns), number of frames, and the agents heard, from a closed log's summary."""
+
+    first_ns: int
+    last_ns: int
+    frames: int
+    agents: tuple[int, ...]
+
+
 class Damage(NamedTuple):
     """What of a file cannot be had: where it begins, how many bytes of the file, and what that means."""
 
@@ -123,7 +134,17 @@ def chain_next(chain: bytes, time_ns: int, packed: bytes) -> bytes:
 
 
 def _channel_name(first: bytes) -> str:
-    return f"/agents/agent-{_SENDER.unpack(first)[0]:04d}" if len(first) == 4 else OTHER
+    return f"{_AGENTS}{_SENDER.unpack(first)[0]:04d}" if len(first) == 4 else OTHER
+
+
+def _frame(time_ns: int, parts: list[Any]) -> Frame:
+    if len(parts) == 3:
+        first, second, third = parts
+        if type(first) is type(second) is type(third) is bytes:
+            return Frame(time_ns, first, second, third)
+    elif all(type(part) is bytes for part in parts):
+        return Frame(time_ns, b"", b"", b"", tuple(parts))
+    raise ValueError("parts are not bytes")
 
 
 def _bytes_of(*records: McapRecord) -> bytes:
@@ -377,16 +398,50 @@ class TrafficLogReader:
                 break
 
     def __iter__(self) -> Iterator[Frame]:
-        for item in self.items():
-            if type(item) is Frame:
-                yield item
+        for name, time_ns, _, data in self.messages():
+            if name is CHECKPOINTS or name is EVENTS:
+                continue
+            try:
+                frame = _frame(time_ns, msgpack.unpackb(data))
+            except Exception:  # msgpack raises many kinds
+                self._unreadable(name, time_ns, data)
+                continue
+            yield frame
 
     def items(self) -> Iterator[Frame | Checkpoint | Event]:
         """Frames, checkpoints and events in file order."""
         for name, time_ns, _, data in self.messages():
-            item = self._item(name, time_ns, data)
-            if item is not None:
-                yield item
+            try:
+                held = msgpack.unpackb(data)
+                item: Frame | Checkpoint | Event
+                if name is CHECKPOINTS:
+                    item = Checkpoint(time_ns, int(held["frames"]), bytes(held["chain"]))
+                elif name is EVENTS:
+                    item = Event(time_ns, dict(held))
+                else:
+                    item = _frame(time_ns, held)
+            except Exception:  # msgpack raises many kinds
+                self._unreadable(name, time_ns, data)
+                continue
+            yield item
+
+    def summary(self) -> Summary | None:
+        """What the log's closing summary tells without reading the frames; None if the log was not closed."""
+        try:
+            with Path(self.path).open("rb") as file:
+                found = make_reader(file).get_summary()
+        except Exception:  # a file that is cut or damaged has no summary to go by
+            return None
+        if found is None or found.statistics is None:
+            return None
+        counts = found.statistics.channel_message_counts
+        names = {channel.topic: counts.get(number, 0) for number, channel in found.channels.items()}
+        return Summary(
+            first_ns=found.statistics.message_start_time,
+            last_ns=found.statistics.message_end_time,
+            frames=sum(count for name, count in names.items() if name not in (CHECKPOINTS, EVENTS)),
+            agents=tuple(sorted(int(name[len(_AGENTS) :]) for name in names if name.startswith(_AGENTS))),
+        )
 
     def messages(self) -> Iterator[tuple[str, int, int, bytes]]:
         """(channel, time, sequence, data as the log holds it) of every message of every whole chunk."""
@@ -429,19 +484,8 @@ class TrafficLogReader:
         names = {CHECKPOINTS: CHECKPOINTS, EVENTS: EVENTS}
         channels[record.id] = names.get(record.topic, record.topic)
 
-    def _item(self, name: str, time_ns: int, data: bytes) -> Frame | Checkpoint | Event | None:
-        try:
-            held = msgpack.unpackb(data, use_list=False, strict_map_key=False)
-            if name is CHECKPOINTS:
-                return Checkpoint(time_ns, int(held["frames"]), bytes(held["chain"]))
-            if name is EVENTS:
-                return Event(time_ns, dict(held))
-            if len(held) == 3:
-                return Frame(time_ns, held[0], held[1], held[2])
-            return Frame(time_ns, b"", b"", b"", tuple(held))
-        except Exception:  # msgpack raises many kinds
-            self._lost(0, len(data), f"a message on {name} at {time_ns} is unreadable")
-            return None
+    def _unreadable(self, name: str, time_ns: int, data: bytes) -> None:
+        self._lost(0, len(data), f"a message on {name} at {time_ns} is unreadable")
 
     def _open_chunk(self, offset: int, body: bytes) -> bytes | None:
         try:
