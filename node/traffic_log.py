@@ -128,9 +128,15 @@ def chain_start(attachments: Mapping[str, bytes]) -> bytes:
     return sha256(_pack(["sottovoce traffic log", VERSION, sorted(attachments.items())])).digest()
 
 
-def chain_next(chain: bytes, time_ns: int, packed: bytes) -> bytes:
-    """The chain after a frame whose parts are ``packed`` as the log holds them, which keeps their lengths apart."""
-    return sha256(chain + _TIME.pack(time_ns) + packed).digest()
+def packed(parts: Sequence[bytes]) -> bytes:
+    """Parts as a log holds them: a msgpack list of byte strings."""
+    data: bytes = _pack(list(parts))
+    return data
+
+
+def chain_next(chain: bytes, time_ns: int, data: bytes) -> bytes:
+    """The chain after a frame whose parts the log holds as ``data``, which keeps their lengths apart."""
+    return sha256(chain + _TIME.pack(time_ns) + data).digest()
 
 
 def _channel_name(first: bytes) -> str:
