@@ -220,11 +220,11 @@ class TrafficLogWriter:
 
     def write(self, parts: Sequence[bytes], time_ns: int) -> None:
         """Add a frame with its parts as received, heard at ``time_ns``."""
-        packed = _pack(parts)
+        data = _pack(parts)
         first = parts[0][:4]
         channel = self._channels.get(first) or self._channel_of(first)
-        self.chain = sha256(self.chain + _TIME.pack(time_ns) + packed).digest()
-        self._add(channel, self.frames, time_ns, packed)
+        self.chain = sha256(self.chain + _TIME.pack(time_ns) + data).digest()
+        self._add(channel, self.frames, time_ns, data)
         self.frames += 1
         if self._size >= self._chunk_bytes:
             self._finish_chunk()
