@@ -1,0 +1,68 @@
+"""``sottovoce predict``: uses an agent's final model on new rows, with the run's scaling."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from coordinator_free.losses import loss
+from node.config import load
+from node.prediction import PredictionError, features_of
+from node.prediction import predict as predict_rows
+from node.run_folder import read_manifest
+from node.shard import agent_folder
+
+RELEASES_ITS_MODEL = frozenset({"coordinate-descent"})
+"""Algorithms whose last model is their last release, and so is covered by epsilon."""
+
+
+def predict(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Rows, as CSV with a header.", show_default=False)],
+    agent: Annotated[int, typer.Option(help="Whose model.", show_default=False)],
+    model: Annotated[
+        str, typer.Option(help="together: the last model; finish: after the free finish. Default: finish, if any.")
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Predict with an agent's final model.
+
+    Example: sottovoce predict runs/schools --agent 3 pupils.csv
+    """
+    manifest = read_manifest(run)
+    if not 0 <= agent < manifest["agents"]:
+        raise PredictionError(f"--agent {agent}: the run has agents 0 to {manifest['agents'] - 1}")
+    configuration = load(run / "config.toml")
+    models = _models(run, agent)
+    kind = model or ("finish" if "finish" in models else "together")
+    if kind not in models:
+        raise PredictionError(f"--model {kind}: agent {agent} has {' and '.join(models)}")
+    rows = features_of(configuration, manifest["features"], file)
+    found = predict_rows(loss(configuration.learning.loss), models[kind], rows)
+    covered = not configuration.private or (
+        kind == "together" and configuration.learning.algorithm in RELEASES_ITS_MODEL
+    )
+    if as_json:
+        print(
+            json.dumps({"agent": agent, "model": kind, "covered_by_epsilon": covered, "predictions": found}, indent=1)
+        )
+        return
+    if not covered:
+        print("this model was never released and is not covered by epsilon: nor is what it predicts", file=sys.stderr)
+    print(",".join(found[0]))
+    for row in found:
+        print(",".join(f"{value:.6g}" for value in row.values()))
+
+
+def _models(run: Path, agent: int) -> dict[str, np.ndarray]:
+    path = agent_folder(run, agent) / "final.npz"
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return {"together" if name == "model" else name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError):
+        raise PredictionError(f"agent {agent} left no final model: {path}") from None
