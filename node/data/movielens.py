@@ -45,7 +45,10 @@ def deal(section: DataSection, seed: int, *, private: bool) -> Dealt:
             'data.centring is "user-mean": in a private run each rating would be in every record of its user; '
             'accepted: "none", or data.as_published = true'
         )
-    path = one_of(existing(section.path or ""), ("ml-100k.inter", "u.data"))
+    try:
+        path = one_of(existing(section.path or ""), ("ml-100k.inter", "u.data"))
+    except DataError as error:
+        raise DataError(f"{error}; examples/get-movielens fetches it") from None
     user, item, rating, values = _ratings(path, section.agents)
     users, items = len(values), int(item.max()) + 1
     random = np.random.default_rng([seed, 4])
