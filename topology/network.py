@@ -186,12 +186,15 @@ def _refuse_components(weights: sparse.csr_array) -> None:
         raise DisconnectedError(f"the graph is not connected: {describe_components(count, labels)}")
 
 
-def describe_components(count: int, labels: npt.NDArray[np.int32]) -> str:
-    """The components in words, in the order of their first agents, at most `_LISTED` of them and of their agents."""
+def describe_components(count: int, labels: npt.NDArray[np.int32], names: Sequence[object] | None = None) -> str:
+    """The components in words, in the order of their first agents, at most `_LISTED` of them and of their agents.
+
+    ``names`` are what the agents are called, if not by their numbers.
+    """
     parts = []
     for label in range(min(count, _LISTED)):
         members = np.flatnonzero(labels == label)
-        named = ", ".join(str(agent) for agent in members[:_LISTED])
+        named = ", ".join(str(agent if names is None else names[agent]) for agent in members[:_LISTED])
         more = f", ... ({members.size} agents)" if members.size > _LISTED else ""
         parts.append("{" + named + more + "}")
     rest = f" and {count - _LISTED} more" if count > _LISTED else ""
