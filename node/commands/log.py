@@ -1,0 +1,219 @@
+"""``sottovoce log``: what a traffic log holds, parts of it, what can be saved of it, and whether it is whole."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from node.log_tools import (
+    Selection,
+    filter_log,
+    information,
+    verify_log,
+    write_csv,
+    write_ndjson,
+    write_parquet,
+)
+from node.log_tools import (
+    salvage as salvage_log,
+)
+from node.traffic_log import TrafficLogReader
+
+app = typer.Typer(no_args_is_help=True, help="Look into a traffic log: info, cat, filter, salvage, verify.")
+
+Log = Annotated[Path, typer.Argument(metavar="LOG", help="The traffic log.", show_default=False)]
+Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="The new log; must not exist.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Agents = Annotated[list[int] | None, typer.Option("--agent", help="Only this agent's frames; repeatable.")]
+Exclude = Annotated[list[int] | None, typer.Option("--exclude", help="All but this agent's frames; repeatable.")]
+Start = Annotated[float, typer.Option("--start-offset", help="Begin so many seconds after the log's first frame.")]
+Duration = Annotated[float | None, typer.Option("--duration", help="Seconds of the log.", show_default=False)]
+Rounds = Annotated[
+    str | None,
+    typer.Option("--rounds", metavar="FIRST-LAST", help="Only releases of these rounds.", show_default=False),
+]
+Limit = Annotated[int | None, typer.Option("--limit", help="Frames at most.", show_default=False)]
+
+
+@app.command()
+def info(log: Log, as_json: Json = False) -> None:
+    """Span, agents, releases, repeats, rates, sizes, gaps, and whether the capture is complete.
+
+    Example: sottovoce log info runs/schools/traffic.mcap
+    """
+    found = information(log)
+    if as_json:
+        print(json.dumps(found, indent=1))
+    else:
+        _show_information(found)
+
+
+@app.command()
+def cat(
+    log: Log,
+    kind: Annotated[str, typer.Option("--format", help="ndjson, csv or parquet.")] = "ndjson",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Default: standard output.", show_default=False)
+    ] = None,
+    agent: Agents = None,
+    exclude: Exclude = None,
+    start_offset: Start = 0.0,
+    duration: Duration = None,
+    rounds: Rounds = None,
+    limit: Limit = None,
+) -> None:
+    """Every frame as a row: who, to whom, index, round, what was used, the vector.
+
+    Example: sottovoce log cat traffic.mcap --agent 3 --limit 10
+    """
+    if kind not in ("ndjson", "csv", "parquet"):
+        raise ValueError(f"--format {kind}: accepted are ndjson, csv and parquet")
+    if kind == "parquet" and out is None:
+        raise ValueError("--format parquet: needs --out FILE")
+    selection = _selection(agent, exclude, start_offset, duration, rounds, limit)
+    reader = TrafficLogReader(log)
+    selection.check(reader)
+    frames = selection.apply(reader)
+    if out is not None and kind == "parquet":
+        write_parquet(frames, out)
+    elif out is not None:
+        with out.open("w", encoding="utf-8", newline="") as file:
+            (write_csv if kind == "csv" else write_ndjson)(frames, file)
+    else:
+        (write_csv if kind == "csv" else write_ndjson)(frames, sys.stdout)
+    _warn(log, reader)
+
+
+@app.command("filter")
+def filter_(
+    log: Log,
+    out: Out,
+    agent: Agents = None,
+    exclude: Exclude = None,
+    start_offset: Start = 0.0,
+    duration: Duration = None,
+    rounds: Rounds = None,
+    limit: Limit = None,
+    as_json: Json = False,
+) -> None:
+    """Some of a log's frames as a new log, at their own times.
+
+    Example: sottovoce log filter traffic.mcap --out three.mcap --agent 3 --rounds 10-20
+    """
+    done = filter_log(log, out, _selection(agent, exclude, start_offset, duration, rounds, limit))
+    if as_json:
+        print(json.dumps(done, indent=1))
+    else:
+        print(f"{out}: {done['frames']} frames ({done['chosen']})")
+        _tell_damage(log, done["damage"])
+
+
+@app.command()
+def salvage(log: Log, out: Out, as_json: Json = False) -> None:
+    """Every whole chunk of a log that was cut or damaged, as a new log; says what is lost.
+
+    Example: sottovoce log salvage cut.mcap --out whole.mcap
+    """
+    done = salvage_log(log, out)
+    if as_json:
+        print(json.dumps(done, indent=1))
+        return
+    print(f"{out}: {done['frames']} frames of {done['chunks']} whole chunks")
+    if done["lost"]:
+        for one in done["lost"]:
+            print(f"lost: {one['size']} bytes at byte {one['offset']}: {one['meaning']}")
+    else:
+        print("nothing was lost")
+
+
+@app.command()
+def verify(log: Log, as_json: Json = False) -> None:
+    """Check a log: checksums, the SHA-256 chain over its frames, indices, sizes. Exit status 1 if anything is wrong.
+
+    Example: sottovoce log verify runs/schools/traffic.mcap
+    """
+    found = verify_log(log)
+    if as_json:
+        print(json.dumps(found, indent=1))
+    else:
+        _show_verification(log, found)
+    if not found["ok"]:
+        raise typer.Exit(1)
+
+
+def _selection(
+    agent: list[int] | None,
+    exclude: list[int] | None,
+    start: float,
+    duration: float | None,
+    rounds: str | None,
+    limit: int | None,
+) -> Selection:
+    chosen = None
+    if rounds is not None:
+        first, _, last = rounds.partition("-")
+        if not (first.isdecimal() and (last or first).isdecimal()):
+            raise ValueError(f"--rounds {rounds}: should be FIRST-LAST, such as 10-20")
+        chosen = (int(first), int(last or first))
+    return Selection.of(agent or (), exclude or (), start=start, duration=duration, rounds=chosen, limit=limit)
+
+
+def _warn(log: Path, reader: TrafficLogReader) -> None:
+    _tell_damage(log, [damage._asdict() for damage in reader.damage])
+
+
+def _tell_damage(log: Path, damage: list[dict[str, Any]]) -> None:
+    for one in damage:
+        print(f"sottovoce: {log}: {one['meaning']}", file=sys.stderr)
+
+
+def _show_information(found: dict[str, Any]) -> None:
+    table = Table(show_header=False, box=None, pad_edge=False)
+    rate = found["releases_per_s"]
+    each = found["releases_per_agent"]
+    bodies = ", ".join(f"{count} of {size}" for size, count in found["body_bytes"].items()) or "none"
+    rows = [
+        ("log", f"{found['log']} ({'closed' if found['closed'] else 'not closed'})"),
+        ("run", found["run"] or "unknown"),
+        ("span", f"{found['span_s']:.3f} s"),
+        ("agents", f"{found['agents']}"),
+        ("frames", ", ".join(f"{count} {kind}" for kind, count in found["kinds"].items()) or "none"),
+        ("releases", f"{found['releases']} (each agent {each['min']} to {each['max']}), {found['repeats']} repeats"),
+        ("rate", "unknown" if rate is None else f"{rate:.1f} releases/s"),
+        ("bytes", f"{found['frame_bytes']} in frames, {found['file_bytes']} in the file; bodies: {bodies}"),
+        ("capture", found["capture"]["in_words"]),
+    ]
+    if found["redrawn"]:
+        rows.append(("REDRAWN", ", ".join(f"agent {a} index {k}" for a, k in found["redrawn"][:10])))
+    if found["refused"]:
+        rows.append(("no message", ", ".join(f"{count} ({reason})" for reason, count in found["refused"].items())))
+    rows += [("damage", one["meaning"]) for one in found["damage"]]
+    rows.append(("attached", ", ".join(found["attachments"]) or "nothing"))
+    for name, value in rows:
+        table.add_row(name, value)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console.print(table)
+    if found["configuration"]:
+        console.print("\nconfiguration (public part)\n" + found["configuration"].rstrip())
+
+
+def _show_verification(log: Path, found: dict[str, Any]) -> None:
+    print(f"{log}: {found['frames']} frames, {found['checkpoints']} checkpoints, chain {found['chain']}")
+    for one in found["damage"]:
+        print(f"damaged at byte {one['offset']}: {one['meaning']}")
+    for one in found["chain_broken"]:
+        print(f"changed: frames {one['from_frame']} to {one['to_frame'] - 1} are not those that were written")
+    if found["frames_after_last_checkpoint"]:
+        print(f"{found['frames_after_last_checkpoint']} frames at the end have no checkpoint")
+    for agent, index in found["redrawn"]:
+        print(f"agent {agent} said index {index} with different bytes")
+    for size, count in found["other_sizes"].items():
+        print(f"{count} releases have {size} bytes, not the size of the others")
+    print("capture:", found["capture"]["in_words"])
+    print("whole and unchanged" if found["ok"] else "NOT whole and unchanged")

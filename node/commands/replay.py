@@ -1,0 +1,130 @@
+"""``sottovoce replay``: publish a log again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from node.log_tools import Selection
+from node.replay import ReplayReport, Stage, Terminal, check_rate, plan
+from node.replay import replay as replay_log
+from node.traffic_log import TrafficLogReader
+
+
+def replay(
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="The traffic log.", show_default=False)],
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="ENDPOINT", help="Where to publish: tcp://127.0.0.1:5555 or ipc://PATH; bound."),
+    ] = None,
+    rate: Annotated[float, typer.Option(help="How many times as fast as recorded, 0.01 to 1000.")] = 1.0,
+    as_fast_as_possible: Annotated[
+        bool, typer.Option("--as-fast-as-possible", help="Do not keep to the time line.")
+    ] = False,
+    start_offset: Annotated[float, typer.Option(help="Begin so many seconds after the log's first frame.")] = 0.0,
+    duration: Annotated[float | None, typer.Option(help="Seconds of the log to publish.", show_default=False)] = None,
+    limit: Annotated[int | None, typer.Option(help="Frames at most, in each loop.", show_default=False)] = None,
+    loop: Annotated[int, typer.Option(help="How many times.")] = 1,
+    agent: Annotated[list[int] | None, typer.Option(help="Only this agent's frames; repeatable.")] = None,
+    exclude: Annotated[list[int] | None, typer.Option(help="All but this agent's frames; repeatable.")] = None,
+    wait_subscribers: Annotated[int, typer.Option(help="Begin when so many listen.")] = 1,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be published.")] = False,
+    stats: Annotated[bool, typer.Option("--stats", help="End with lateness and frames per agent.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Publish a log's frames again, byte for byte, on their own time line.
+
+    On a terminal, space pauses and goes on; while paused, the right arrow sends one frame.
+
+    Example: sottovoce replay runs/schools/traffic.mcap --to tcp://127.0.0.1:5555 --rate 10
+    """
+    pace = None if as_fast_as_possible else check_rate(rate)
+    if loop < 1:
+        raise ValueError(f"--loop {loop}: should be at least 1")
+    if wait_subscribers < 0:
+        raise ValueError(f"--wait-subscribers {wait_subscribers}: should be at least 0")
+    selection = Selection.of(agent or (), exclude or (), start=start_offset, duration=duration, limit=limit)
+    reader = TrafficLogReader(log)
+    if dry_run:
+        planned = plan(reader, selection, pace, loop)
+        if as_json:
+            print(json.dumps(planned, indent=1))
+        else:
+            seconds = "as fast as possible" if planned["seconds"] is None else f"in {planned['seconds']:.3f} s"
+            print(f"{planned['frames']} frames of {planned['agents']} agents, {planned['bytes']} bytes, {seconds}")
+        return
+    if to is None:
+        raise ValueError("--to ENDPOINT is missing: tcp://ADDRESS:PORT or ipc://PATH, where listeners will connect")
+    selection.check(reader)
+    report = _play(reader, to, selection, pace, loop, wait_subscribers, stats)
+    document = report.as_json(statistics=stats)
+    if as_json:
+        print(json.dumps(document, indent=1))
+    else:
+        _tell(report, document, stats)
+    for damage in reader.damage:
+        print(f"sottovoce: {log}: {damage.meaning}", file=sys.stderr)
+
+
+def _play(
+    reader: TrafficLogReader,
+    to: str,
+    selection: Selection,
+    pace: float | None,
+    loop: int,
+    wait_subscribers: int,
+    stats: bool,
+) -> ReplayReport:
+    console = Console(stderr=True, highlight=False)
+    summary = reader.summary()
+    total = None
+    if summary is not None and selection == Selection(start=selection.start):
+        total = summary.frames * loop
+    with Stage(to) as stage:
+        if stage.subscribers < wait_subscribers:
+            console.print(f"waiting at {stage.endpoint} for {wait_subscribers} subscribers")
+        stage.wait_for(wait_subscribers)
+        bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.completed} frames"),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not console.is_terminal,
+            refresh_per_second=5,
+        )
+        task = bars.add_task("replaying", total=total)
+
+        def show(report: ReplayReport, paused: bool) -> None:
+            stage.notice()
+            bars.update(task, completed=report.frames, description="paused" if paused else "replaying")
+
+        with bars, Terminal() as terminal:
+            return replay_log(
+                reader,
+                stage.say,
+                selection=selection,
+                rate=pace,
+                loops=loop,
+                statistics=stats,
+                keys=terminal.key,
+                tick=show,
+            )
+
+
+def _tell(report: ReplayReport, document: dict[str, object], stats: bool) -> None:
+    pace = f"{report.frames / report.seconds:.0f} frames/s" if report.seconds > 0 else "at once"
+    print(
+        f"{report.frames} frames, {report.bytes} bytes in {report.seconds:.3f} s: {pace}, "
+        f"worst lateness {1000 * report.worst_lateness:.1f} ms"
+    )
+    if stats:
+        print("lateness (s):", json.dumps(document["lateness_s"]))
+        print("frames per agent:", json.dumps(document["frames_per_agent"]))
