@@ -435,6 +435,18 @@ def _graph_has_its_file(c: Configuration) -> str | None:
     return None
 
 
+def _similarity_settings_are_used(c: Configuration) -> str | None:
+    used = {"angle-similarity": {"gamma", "threshold"}, "nearest-neighbours": {"neighbours"}, "file": {"path"}}
+    section = c.topology
+    if section.kind not in used:
+        return None
+    for key, value in section.model_dump(exclude={"kind", "seed"}, exclude_none=True).items():
+        if key not in used[section.kind]:
+            accepted = ", ".join(sorted(used[section.kind]))
+            return f'topology.{key} = {shown(value)}: not used by kind "{section.kind}", which takes {accepted}'
+    return None
+
+
 RULES: tuple[Callable[[Configuration], str | None], ...] = (
     _simulation_has_a_seed,
     _loss_is_known,
@@ -446,6 +458,7 @@ RULES: tuple[Callable[[Configuration], str | None], ...] = (
     _smoothness_is_public,
     _centring_is_public,
     _graph_has_its_file,
+    _similarity_settings_are_used,
 )
 
 
