@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 from coordinator_free.objective import LocalProblem
 from coordinator_free.release import FloatArray
 from node.config import Configuration, load
+from node.npz import unpacked
 from node.shard import Rows, agent_folder, read_rows, setting, shard_path
 from topology.network import Network, from_edges
 
@@ -66,11 +68,7 @@ class RunFolder:
 
     def final(self, agent: int) -> dict[str, FloatArray]:
         """``model`` and, if there was a free finish, ``finish``, each (p,); empty if the agent left none."""
-        try:
-            with np.load(agent_folder(self.folder, agent) / "final.npz", allow_pickle=False) as arrays:
-                return {name: arrays[name] for name in arrays.files}
-        except (OSError, ValueError):
-            return {}
+        return read_final(self.folder, agent)
 
     def counted(self, agent: int) -> dict[str, Any]:
         """What the agent counted of itself; empty if it left nothing."""
@@ -96,6 +94,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if "agents" not in manifest:
         raise RunFolderError(f"{folder} is not a run's folder: it has no manifest.json")
     return manifest
+
+
+def read_final(folder: Path, agent: int) -> dict[str, FloatArray]:
+    """The arrays that an agent left at its end; empty if it left none that can be read."""
+    try:
+        return unpacked((agent_folder(folder, agent) / "final.npz").read_bytes())
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+        return {}
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def read_shard(path: Path | str, secret: Path | str | None = None) -> ShardFile:
 def read_rows(path: Path | str) -> tuple[Rows, dict[str, Any]]:
     """All rows of a shard file, held-out ones too, and its public numbers. Raises `ShardError`."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             rows = Rows(*(_array(archive[key]) for key in ("x", "y", "x_test", "y_test")))
             public: dict[str, Any] = json.loads(archive["public"].tobytes())
             named = public["shard_digest"]

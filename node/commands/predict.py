@@ -7,14 +7,13 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from coordinator_free.losses import loss
 from node.config import load
 from node.prediction import PredictionError, features_of
 from node.prediction import predict as predict_rows
-from node.run_folder import read_manifest
+from node.run_folder import read_final, read_manifest
 from node.shard import agent_folder
 
 RELEASES_ITS_MODEL = frozenset({"coordinate-descent"})
@@ -38,7 +37,9 @@ def predict(
     if not 0 <= agent < manifest["agents"]:
         raise PredictionError(f"--agent {agent}: the run has agents 0 to {manifest['agents'] - 1}")
     configuration = load(run / "config.toml")
-    models = _models(run, agent)
+    models = {"together" if name == "model" else name: array for name, array in read_final(run, agent).items()}
+    if not models:
+        raise PredictionError(f"agent {agent} left no final model: {agent_folder(run, agent) / 'final.npz'}")
     kind = model or ("finish" if "finish" in models else "together")
     if kind not in models:
         raise PredictionError(f"--model {kind}: agent {agent} has {' and '.join(models)}")
@@ -57,12 +58,3 @@ def predict(
     print(",".join(found[0]))
     for row in found:
         print(",".join(f"{value:.6g}" for value in row.values()))
-
-
-def _models(run: Path, agent: int) -> dict[str, np.ndarray]:
-    path = agent_folder(run, agent) / "final.npz"
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return {"together" if name == "model" else name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError):
-        raise PredictionError(f"agent {agent} left no final model: {path}") from None
