@@ -27,6 +27,10 @@ class InversionError(ValueError):
     """Releases that the agent's code cannot follow: one is missing, or an agent would not have spoken there."""
 
 
+class NotPerturbed(InversionError):
+    """A release was charged, but its noise is not added to it: it enters the objective that it minimises."""
+
+
 @dataclass(frozen=True, eq=False)
 class Inverted:
     """One release, the value it had before the noise, and the mechanism that was charged (None: no noise)."""
@@ -56,6 +60,12 @@ class _Recorder:
     def perturb(self, vector: FloatArray, stream: Stream) -> FloatArray:
         self.exact = np.array(vector)
         return self._mechanism.perturb(vector, stream)
+
+    def noted(self, release: Release) -> FloatArray:
+        """The exact value of ``release``; raises `NotPerturbed` if it was not perturbed here."""
+        if self.exact is None:
+            raise NotPerturbed(f"release {release.index} of agent {release.sender}: the noise is in its objective")
+        return self.exact
 
 
 class _Playback(_Recorder):
@@ -94,16 +104,14 @@ class Follower:
         charged = self._charge(release.index)
         playback = None if charged is None else _Playback(charged, release.vector)
         said = self._move(release, heard, playback)
-        exact = said.vector if playback is None or playback.exact is None else playback.exact
-        return Inverted(release, exact, charged)
+        return Inverted(release, said.vector if playback is None else playback.noted(release), charged)
 
     def speak(self, place: Release, heard: Heard) -> Inverted:
         """What the agent itself says, with its own noise, in the place of a recorded release."""
         charged = self._charge(place.index)
         recorder = None if charged is None else _Recorder(charged)
         said = self._move(place, heard, recorder)
-        exact = said.vector if recorder is None or recorder.exact is None else recorder.exact
-        return Inverted(said, exact, charged)
+        return Inverted(said, said.vector if recorder is None else recorder.noted(said), charged)
 
     def _move(self, place: Release, heard: Heard, mechanism: _Recorder | None) -> Release:
         agent, index = self._agent, place.index

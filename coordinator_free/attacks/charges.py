@@ -1,0 +1,128 @@
+"""Releases against ledgers: was everything that was heard charged, once, as the configuration says?
+
+Rules that hold here:
+- Values only: who read the log and the ledgers, and from where, is somebody else's business.
+- Each breach is one finding: one line that names the agent and the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from coordinator_free.attacks.noise_tests import on_grid
+from coordinator_free.privacy.accounting import total
+from coordinator_free.privacy.mechanisms import Mechanism
+from coordinator_free.release import Release
+
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Charge:
+    """Indices ``first`` to ``last`` were each charged ``mechanism`` (None: released without noise)."""
+
+    first: int
+    last: int
+    mechanism: Mechanism | None
+
+
+@dataclass(frozen=True)
+class Account:
+    """One agent's ledger, as an auditor needs it.
+
+    ``charges`` of the run that is audited, ``earlier`` the mechanisms charged by other runs on the same shard,
+    ``budget`` its (epsilon, delta), None where nothing is private.
+    """
+
+    charges: Sequence[Charge]
+    earlier: Sequence[Mechanism | None] = ()
+    budget: tuple[float, float] | None = None
+
+    def mechanism(self, index: int) -> Mechanism | None:
+        """What release ``index`` was charged; None if nothing, or nothing was charged."""
+        for charge in self.charges:
+            if charge.first <= index <= charge.last:
+                return charge.mechanism
+        return None
+
+    def all_charged(self) -> list[Mechanism | None]:
+        """Every mechanism charged so far, sent or not."""
+        mine = [charge.mechanism for charge in self.charges for _ in range(charge.first, charge.last + 1)]
+        return [*self.earlier, *mine]
+
+
+Expected = Mapping[int, Mechanism | None]
+"""What the configuration says that each index costs."""
+
+
+def check_charges(agent: int, said: Iterable[Release], account: Account, expected: Expected) -> list[str]:
+    """Findings about one agent: ``said`` is everything heard of it, repeats too."""
+    findings: list[str] = []
+    covered: dict[int, Mechanism | None] = {}
+    for charge in account.charges:
+        for index in range(charge.first, charge.last + 1):
+            if index in covered:
+                findings.append(f"agent {agent} release {index}: charged twice")
+            covered[index] = charge.mechanism
+    bodies: dict[int, bytes] = {}
+    for release in said:
+        index, body = release.index, release.vector.tobytes()
+        before = bodies.setdefault(index, body)
+        if before != body:
+            findings.append(
+                f"agent {agent} release {index}: heard with two different bodies, its noise was drawn again"
+            )
+            continue
+        findings += _check_one(agent, release, covered, expected)
+    findings += _check_budget(agent, account)
+    return list(dict.fromkeys(findings))
+
+
+def _check_one(agent: int, release: Release, covered: Mapping[int, Mechanism | None], expected: Expected) -> list[str]:
+    index = release.index
+    due = expected.get(index)
+    if index not in expected:
+        return [f"agent {agent} release {index}: no such index in the configuration"]
+    if due is None:
+        return []
+    if index not in covered:
+        return [f"agent {agent} release {index}: never charged"]
+    findings = []
+    if covered[index] is None:
+        findings.append(f"agent {agent} release {index}: charged nothing, though its noise was due")
+    elif not _alike(covered[index], due):
+        findings.append(f"agent {agent} release {index}: charged {_said(covered[index])}, configured is {_said(due)}")
+    if not on_grid(release.vector):
+        findings.append(f"agent {agent} release {index}: not on the public grid")
+    return findings
+
+
+def _check_budget(agent: int, account: Account) -> list[str]:
+    if account.budget is None:
+        return []
+    epsilon, delta = account.budget
+    charged = account.all_charged()
+    if any(mechanism is None for mechanism in charged):
+        return [f"agent {agent}: its ledger has a budget, and releases without noise"]
+    spent = total(charged, delta).epsilon if charged else 0.0
+    if spent > epsilon * (1.0 + _TOLERANCE) + _TOLERANCE:
+        return [f"agent {agent}: over budget, charged epsilon {spent:.4g} of {epsilon:g}"]
+    return []
+
+
+def _alike(one: Mechanism | None, other: Mechanism | None) -> bool:
+    """Ledgers hold the exact numbers, so nothing is forgiven but the last bit of text."""
+    if one is None or other is None:
+        return one is other
+    return (
+        one.name == other.name
+        and abs(one.sensitivity - other.sensitivity) <= 1e-12 * other.sensitivity
+        and abs(one.scale - other.scale) <= 1e-12 * other.scale
+    )
+
+
+def _said(mechanism: Mechanism | None) -> str:
+    if mechanism is None:
+        return "nothing"
+    return f"{mechanism.name} noise of scale {mechanism.scale:.4g} for sensitivity {mechanism.sensitivity:.4g}"

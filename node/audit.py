@@ -1,0 +1,595 @@
+"""The audit of a run: what its ledgers say it cost, beside what the best known attacks on its very traffic achieve.
+
+Rules that hold here:
+- The auditor plays the strongest observer: it knows every record, every shard's public numbers, and all that was heard.
+- Each part is a function of a recording; a part that could not be done says so and is never taken for a success.
+- A finding is a breach. Anything else worth knowing is a note.
+- "attacked" is a lower bound at its confidence, "accounted" an upper bound: where the first exceeds the second beyond
+  any chance, something is broken, and that is a finding.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coordinator_free.agent import Agent, Setting
+from coordinator_free.agents.registry import algorithm
+from coordinator_free.attacks import membership, noise_tests, reconstruction, side_channels
+from coordinator_free.attacks.bounds import Bound, attacked
+from coordinator_free.attacks.charges import Account, Charge, check_charges
+from coordinator_free.attacks.inversion import InversionError, Inverted, NotPerturbed, invert
+from coordinator_free.attacks.likelihood_ratio import Environment, FreshNoise, attack_scores, environment
+from coordinator_free.attacks.recorded_states import Shifts, candidates, shift_scores, shifts
+from coordinator_free.attacks.worst_case import states, worst_alternative
+from coordinator_free.privacy.accounting import Total, total
+from coordinator_free.privacy.mechanisms import Mechanism, from_description
+from coordinator_free.privacy.perturbed_objective import ObjectivePerturbation
+from coordinator_free.release import FloatArray
+from node.recorded import Recording, read_recording
+from node.shard import agent_folder, setting
+
+MOST_AGENTS = 100
+"""Up to this many agents all are attacked unless some are named; of more, `SAMPLE`."""
+SAMPLE = 20
+_CERTAIN = 1e-3
+"""A correct run has a finding "attacked exceeds accounted" at most this often."""
+_VECTORISED = "coordinate-descent"
+
+
+class AuditError(ValueError):
+    """An option that the run does not allow; one line."""
+
+
+@dataclass(frozen=True)
+class AgentAudit:
+    """One agent: ``budget`` and ``accounted`` (None where nothing is private), ``attacked`` (None if it was not).
+
+    ``attained``: the share of the charged sensitivity that the worst replacement uses; ``why``: what keeps attacked
+    below accounted, or why there is none.
+    """
+
+    agent: int
+    budget: float | None
+    accounted: float | None
+    attacked: float | None
+    trials: int
+    confidence: float
+    accountant: str | None = None
+    record: int | None = None
+    attained: float | None = None
+    ceiling: float | None = None
+    why: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "agent": self.agent,
+            "budget": self.budget,
+            "accounted": _finite(self.accounted),
+            "attacked": _finite(self.attacked),
+            "trials": self.trials,
+            "confidence": self.confidence,
+        }
+
+
+@dataclass
+class Audit:
+    """All parts of an audit; ``findings`` are breaches, ``notes`` are not."""
+
+    name: str
+    record: str
+    delta: float
+    capture: dict[str, Any]
+    ledger: dict[str, Any]
+    noise: dict[str, Any]
+    agents: list[AgentAudit]
+    findings: list[str]
+    notes: list[str]
+    others: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``--json`` prints."""
+        return {
+            "capture": self.capture,
+            "ledger": self.ledger,
+            "noise": self.noise,
+            "agents": [agent.as_json() for agent in self.agents],
+            "findings": self.findings,
+            "ok": self.ok,
+        }
+
+    def details(self) -> dict[str, Any]:
+        """Everything, for ``audit.json`` in the run's folder."""
+        more = [
+            {
+                "agent": a.agent,
+                "accountant": a.accountant,
+                "record": a.record,
+                "attained": a.attained,
+                "ceiling": _finite(a.ceiling),
+                "why": a.why,
+            }
+            for a in self.agents
+        ]
+        return {**self.as_json(), "delta": self.delta, "notes": self.notes, "attacks": more, **self.others}
+
+
+def audit(
+    folder: Path,
+    *,
+    trials: int = 1000,
+    confidence: float = 0.95,
+    agents: Sequence[int] = (),
+    record: int | None = None,
+    secret: bytes | None = None,
+) -> Audit:
+    """Audit the run in ``folder``.
+
+    ``trials``: runs on each of both datasets that a bound rests on, and as many again that choose its threshold.
+    ``agents``: those to attack (none: all of up to `MOST_AGENTS`). ``record``: the record to replace (None: the worst).
+    Raises `AuditError` for options that the run does not allow, and what `read_recording` raises.
+    """
+    if trials < 2:
+        raise AuditError(f"--trials {trials}: at least 2")
+    if not 0.5 < confidence < 1.0:
+        raise AuditError(f"--confidence {confidence:g}: above 0.5 and below 1")
+    recording = read_recording(folder)
+    return Auditor(recording, secret or os.urandom(32)).all(trials, confidence, agents, record)
+
+
+class Auditor:
+    """The parts of an audit over one recording."""
+
+    def __init__(self, recording: Recording, secret: bytes) -> None:
+        self._recording = recording
+        self._secret = secret
+        self._run = recording.run
+        self._private = recording.run.configuration.private
+        self._make = algorithm(str(recording.run.manifest["algorithm"]))
+        self._delta = recording.run.configuration.privacy.delta or 0.0
+        self._accounts = [self._account(agent) for agent in range(self._run.agents)]
+        self._inverted: dict[int, list[Inverted]] = {}
+        self.findings: list[str] = []
+        self.notes: list[str] = []
+
+    def all(self, trials: int, confidence: float, agents: Sequence[int], record: int | None) -> Audit:
+        """Every part, in order."""
+        chosen = self._chosen(agents, record)
+        capture = self._capture()
+        ledger = self.ledger()
+        noise = self.noise()
+        audited = self.attack(chosen, trials, confidence, record)
+        others = {
+            "reconstruction": self.reconstruction(chosen),
+            "membership": self.membership(),
+            "side_channels": self.side_channels(),
+        }
+        return Audit(
+            name=self._run.manifest["name"],
+            record=self._run.manifest["record"],
+            delta=self._delta,
+            capture=capture,
+            ledger=ledger,
+            noise=noise,
+            agents=audited,
+            findings=self.findings,
+            notes=[*self._run.manifest["warnings"], *self.notes],
+            others=others,
+        )
+
+    # -- 1: capture -----------------------------------------------------------------------------------------------
+
+    def _capture(self) -> dict[str, Any]:
+        capture = self._recording.capture
+        if not capture.complete:
+            self.notes.append(
+                f"the capture is {capture.in_words()}: every figure below is at least (attacked) or at most (accounted)"
+            )
+        if self._recording.filled:
+            self.notes.append(f"{len(self._recording.filled)} releases are known from the agents' journals alone")
+        self.notes += [f"the log is damaged: {line}" for line in self._recording.damage]
+        return capture.as_results()
+
+    # -- 2: ledger ------------------------------------------------------------------------------------------------
+
+    def ledger(self) -> dict[str, Any]:
+        """Releases against ledgers and configuration, and what is wrong with frames by themselves."""
+        found = list(self._recording.findings)
+        found += [
+            f"agent {agent} release {index}: heard with two different bodies, its noise was drawn again"
+            for agent, index in self._recording.capture.redrawn
+        ]
+        found += self._configured()
+        charged = sent = 0
+        for agent in range(self._run.agents):
+            account = self._accounts[agent]
+            said = self._recording.said.get(agent, self._recording.of(agent))
+            public = self._run.public[agent]
+            code = self._agent(agent)
+            expected = {index: code.charge(index) for index in range(int(public["releases"]))}
+            found += check_charges(agent, said, account, expected)
+            charged += sum(charge.last - charge.first + 1 for charge in account.charges)
+            sent += len(self._recording.of(agent))
+        found = list(dict.fromkeys(found))
+        self.findings += found
+        return {"ok": not found, "charged": charged, "heard": sent, "findings": len(found)}
+
+    def _configured(self) -> list[str]:
+        """Public numbers of a private run that were made from private data."""
+        if not self._private:
+            return []
+        found = []
+        if self._run.configuration.learning.smoothness == "data":
+            found.append(
+                "learning.smoothness = data: the step size is computed from the records, outside the accounting"
+            )
+        for agent in range(self._run.agents):
+            problem = self._run.problems[agent]
+            public = self._run.public[agent]["learning"].get("smoothness")
+            if public and problem.records and math.isclose(problem.smoothness_of_data(), public, rel_tol=1e-9):
+                found.append(f"agent {agent}: its step size is the one that its records give, outside the accounting")
+        return found
+
+    def _account(self, agent: int) -> Account:
+        charges: list[Charge] = []
+        earlier: list[Mechanism | None] = []
+        budget = None
+        for line in _ledger_lines(agent_folder(self._run.folder, agent) / "ledger.jsonl"):
+            if "ledger" in line and line.get("budget"):
+                budget = (float(line["budget"]["epsilon"]), float(line["budget"]["delta"]))
+            if "first" not in line:
+                continue
+            mechanism = _mechanism(line.get("mechanism"))
+            first, last = int(line["first"]), line.get("last")
+            if last is None:
+                continue  # nothing private is ever said
+            if line.get("run", self._run.run.hex()) == self._run.run.hex():
+                charges.append(Charge(first, int(last), mechanism))
+            else:
+                earlier += [mechanism] * (int(last) - first + 1)
+        return Account(charges, earlier, budget)
+
+    # -- 3: noise -------------------------------------------------------------------------------------------------
+
+    def noise(self) -> dict[str, Any]:
+        """Invert every release to its noise, and test that."""
+        rows: list[noise_tests.NoiseRow] = []
+        not_inverted = []
+        for agent in range(self._run.agents):
+            if not self._private or self._run.problems[agent].records == 0:
+                continue
+            try:
+                inverted = self.inverted(agent)
+            except NotPerturbed as error:
+                not_inverted.append(agent)
+                self.notes.append(f"noise not tested: {error}")
+                continue
+            except InversionError as error:
+                not_inverted.append(agent)
+                self.notes.append(f"noise of agent {agent} not tested: {error}")
+                continue
+            rows += self._rows(agent, inverted)
+        verdict = noise_tests.examine(rows)
+        self.findings += verdict.findings
+        return {
+            "ok": verdict.ok,
+            "p_value": verdict.p_value,
+            "releases": verdict.releases,
+            "tests": [{"name": t.name, "p_value": t.p_value, "detail": t.detail} for t in verdict.tests],
+            "not_tested": not_inverted,
+        }
+
+    def inverted(self, agent: int) -> list[Inverted]:
+        """The agent's releases with their exact values. Raises `InversionError`."""
+        if agent not in self._inverted:
+            self._inverted[agent] = invert(self._agent(agent), self._recording.of(agent), self._recording.heard)
+        return self._inverted[agent]
+
+    def _rows(self, agent: int, inverted: Sequence[Inverted]) -> list[noise_tests.NoiseRow]:
+        rows = []
+        before: FloatArray | None = None
+        for row in inverted:
+            mechanism = self._accounts[agent].mechanism(row.release.index) or row.mechanism
+            if row.mechanism is not None and mechanism is not None:
+                start = np.zeros_like(row.exact) if before is None else before
+                rows.append(
+                    noise_tests.NoiseRow(agent, row.release.index, row.noise, mechanism, drift=row.exact - start)
+                )
+            before = row.release.vector
+        return rows
+
+    # -- 4 and 5: accounted and attacked --------------------------------------------------------------------------
+
+    def attack(self, chosen: Sequence[int], trials: int, confidence: float, record: int | None) -> list[AgentAudit]:
+        """Accounted for every agent, attacked for the chosen ones."""
+        workers = max(1, min(len(chosen), os.cpu_count() or 1))
+        with ThreadPoolExecutor(workers) as pool:
+            tried = dict(
+                zip(
+                    chosen, pool.map(lambda agent: self._attack(agent, trials, confidence, record), chosen), strict=True
+                )
+            )
+        audited = []
+        for agent in range(self._run.agents):
+            account = self._accounts[agent]
+            accounted = self._accounted(account)
+            result = AgentAudit(
+                agent=agent,
+                budget=None if account.budget is None else account.budget[0],
+                accounted=None if accounted is None else accounted.epsilon,
+                accountant=None if accounted is None else accounted.accountant,
+                attacked=None,
+                trials=0,
+                confidence=confidence,
+                why="not chosen",
+            )
+            if agent in tried:
+                result = self._judge(result, tried[agent], trials)
+            audited.append(result)
+        self._exceeded(audited, tried)
+        return audited
+
+    def _accounted(self, account: Account) -> Total | None:
+        charged = account.all_charged()
+        if account.budget is None or any(mechanism is None for mechanism in charged):
+            return None
+        return total(charged, self._delta) if charged else Total(0.0, "nothing charged", 0.0, 0.0, 0.0)
+
+    def _attack(self, agent: int, trials: int, confidence: float, record: int | None) -> _Tried:
+        problem = self._run.problems[agent]
+        if problem.records == 0:
+            return _Tried(why="no records")
+        if record is not None and not 0 <= record < problem.records:
+            raise AuditError(f"--record {record}: agent {agent} has records 0 to {problem.records - 1}")
+        noise = FreshNoise(self._secret + agent.to_bytes(4, "big"))
+        try:
+            if self._run.manifest["algorithm"] == _VECTORISED:
+                world = self.environment(agent)
+                worst = worst_alternative(
+                    world, states(world, self._vectors(agent)), record=record, row_bound=self._row_bound(agent)
+                )
+                scores = attack_scores(world, worst.replacement, 2 * trials, noise)
+                replaced, attained = worst.replacement.record, worst.attained
+            else:
+                found, replaced = self._worst_shifts(agent, record)
+                scores = shift_scores(found, 2 * trials, noise)
+                attained = found.attained
+        except NotPerturbed:
+            return _Tried(why="its noise is in the objective: no likelihood ratio for it here")
+        except InversionError as error:
+            return _Tried(why=str(error))
+        bound = attacked(*scores, self._delta, confidence)
+        return _Tried(bound, scores, replaced, attained)
+
+    def _worst_shifts(self, agent: int, record: int | None) -> tuple[Shifts, int]:
+        best: tuple[Shifts, int] | None = None
+        own = self._recording.of(agent)
+        mechanisms = self._mechanisms(agent)
+        for candidate in candidates(self._setting(agent), record=record):
+            found = shifts(self._make, self._setting(agent), candidate, own, self._recording.heard, mechanisms)
+            if best is None or found.divergence > best[0].divergence:
+                best = found, candidate.record
+        assert best is not None
+        return best
+
+    def _judge(self, result: AgentAudit, tried: _Tried, trials: int) -> AgentAudit:
+        if tried.bound is None:
+            return replace(result, why=tried.why)
+        why = []
+        if tried.attained is not None and tried.attained < 0.95:
+            why.append(f"the worst replacement moves it by {tried.attained:.0%} of its sensitivity")
+        if result.accounted is not None and tried.bound.ceiling < result.accounted:
+            why.append(f"{trials} trials show at most {tried.bound.ceiling:.2f}")
+        return replace(
+            result,
+            attacked=tried.bound.epsilon,
+            trials=trials,
+            record=tried.record,
+            attained=tried.attained,
+            ceiling=tried.bound.ceiling,
+            why="; ".join(why),
+        )
+
+    def _exceeded(self, audited: Sequence[AgentAudit], tried: dict[int, _Tried]) -> None:
+        """Attacked above accounted: a finding where it is beyond any chance over all agents."""
+        level = 1.0 - _CERTAIN / max(1, len(tried))
+        for result in audited:
+            scores = tried[result.agent].scores if result.agent in tried else None
+            if scores is None or result.accounted is None or result.attacked is None:
+                continue
+            if result.attacked > result.accounted and attacked(*scores, self._delta, level).epsilon > result.accounted:
+                self.findings.append(
+                    f"agent {result.agent}: attacked {result.attacked:.2f} exceeds accounted {result.accounted:.2f}"
+                )
+
+    # -- 6: other attacks -----------------------------------------------------------------------------------------
+
+    def reconstruction(self, chosen: Sequence[int]) -> dict[str, Any] | None:
+        """One record of each chosen agent, from the others and its releases; None for other algorithms."""
+        if self._run.manifest["algorithm"] != _VECTORISED:
+            return None
+        found = []
+        for agent in chosen:
+            problem = self._run.problems[agent]
+            if problem.records == 0 or not self._recording.of(agent):
+                continue
+            try:
+                world = self.environment(agent)
+            except InversionError:
+                continue
+            residual = reconstruction.residuals(world, self._vectors(agent), 0)
+            found.append({"agent": agent, **vars(reconstruction.reconstruct(0, problem.x[0], residual))})
+        if not found:
+            return None
+        return {
+            "record": 0,
+            "agents": found,
+            "average": float(np.mean([f["average"] for f in found])),
+            "principal": float(np.mean([f["principal"] for f in found])),
+            "chance": found[0]["chance"],
+        }
+
+    def membership(self) -> dict[str, Any] | None:
+        """Training against held-out records of every agent, from its releases alone."""
+        members, others = [], []
+        for agent in range(self._run.agents):
+            rows, said = self._run.rows[agent], self._recording.of(agent)
+            if len(rows.y) == 0 or len(rows.y_test) == 0 or not said:
+                continue
+            if self._run.manifest["algorithm"] == _VECTORISED:
+                try:
+                    world = self.environment(agent)
+                except InversionError:
+                    continue
+                vectors = self._vectors(agent)
+                members.append(membership.gradient_scores(world, vectors, rows.x, rows.y))
+                others.append(membership.gradient_scores(world, vectors, rows.x_test, rows.y_test))
+            elif said[-1].vector.size == rows.x.shape[1]:
+                loss = self._run.problems[agent].loss
+                members.append(membership.loss_scores(said[-1].vector, rows.x, rows.y, loss))
+                others.append(membership.loss_scores(said[-1].vector, rows.x_test, rows.y_test, loss))
+        if not members:
+            return None
+        found = membership.judge(np.concatenate(members), np.concatenate(others))
+        return {key: _finite(value) if isinstance(value, float) else value for key, value in vars(found).items()}
+
+    # -- 7: side channels -----------------------------------------------------------------------------------------
+
+    def side_channels(self) -> list[dict[str, Any]]:
+        """Release times and sizes of each agent against its data's size and values."""
+        agents = [a for a in range(self._run.agents) if len(self._times(a)) > 1]
+        if len(agents) < 3:
+            return []
+        gaps = [np.diff(self._times(a)) / 1e9 for a in agents]
+        measures = {
+            "mean time between releases": np.array([g.mean() for g in gaps]),
+            "spread of the time between releases": np.array([g.std() for g in gaps]),
+            "mean header size": np.array([np.mean(self._recording.headers[a]) for a in agents]),
+            "mean body size": np.array([_mean_size(self._recording.bodies[a]) for a in agents]),
+        }
+        problems = [self._run.problems[a] for a in agents]
+        data = {
+            "records": np.array([float(p.records) for p in problems]),
+            "mean label": np.array([p.y.mean() if p.records else 0.0 for p in problems]),
+            "spread of labels": np.array([p.y.std() if p.records else 0.0 for p in problems]),
+            "mean row length": np.array(
+                [np.sqrt(np.square(p.x).sum(axis=1)).mean() if p.records else 0.0 for p in problems]
+            ),
+        }
+        found = side_channels.correlations(measures, data)
+        for correlation in found:
+            if correlation.corrected < _CERTAIN:
+                self.notes.append(
+                    f"{correlation.measure} goes with {correlation.data} (rank correlation {correlation.rho:+.2f}, "
+                    f"p = {correlation.corrected:.1e} corrected): epsilon does not cover this"
+                )
+        return [vars(correlation) for correlation in found]
+
+    # -- what the parts share -------------------------------------------------------------------------------------
+
+    def environment(self, agent: int) -> Environment:
+        """What a coordinate-descent agent's recorded releases rested on. Raises `InversionError`."""
+        return environment(
+            self._setting(agent), self._recording.of(agent), self._recording.heard, self._mechanisms(agent)
+        )
+
+    def _mechanisms(self, agent: int) -> list[Mechanism | None]:
+        """What each recorded release was charged, or should have been."""
+        code, account = self._agent(agent), self._accounts[agent]
+        return [
+            None if (due := code.charge(r.index)) is None else account.mechanism(r.index) or due
+            for r in self._recording.of(agent)
+        ]
+
+    def _setting(self, agent: int) -> Setting:
+        # Whoever listens has no secret; agents refuse to be made without one.
+        return setting(self._run.rows[agent], self._run.public[agent], bytes(32))
+
+    def _agent(self, agent: int) -> Agent:
+        return self._make(self._setting(agent))  # type: ignore[call-arg]
+
+    def _vectors(self, agent: int) -> FloatArray:
+        return np.stack([release.vector for release in self._recording.of(agent)])
+
+    def _times(self, agent: int) -> FloatArray:
+        times = [ns for (a, _), ns in self._recording.first_ns.items() if a == agent]
+        return np.sort(np.array(times, dtype=np.float64))
+
+    def _row_bound(self, agent: int) -> float | None:
+        bounds = self._run.public[agent].get("row_bounds") or {}
+        norm = "l1" if self._run.public[agent]["mechanism"] == "laplace" else "l2"
+        return bounds.get(norm)
+
+    def _chosen(self, agents: Sequence[int], record: int | None) -> list[int]:
+        for agent in agents:
+            if not 0 <= agent < self._run.agents:
+                raise AuditError(f"--agent {agent}: the run has agents 0 to {self._run.agents - 1}")
+        chosen = sorted(set(agents)) or self._sample()
+        for agent in chosen:
+            records = self._run.problems[agent].records
+            if record is not None and agents and not 0 <= record < records:
+                raise AuditError(f"--record {record}: agent {agent} has records 0 to {records - 1}")
+        return [a for a in chosen if record is None or record < self._run.problems[a].records]
+
+    def _sample(self) -> list[int]:
+        if self._run.agents <= MOST_AGENTS:
+            return list(range(self._run.agents))
+        order = np.argsort(self._run.records, kind="stable")
+        places = np.linspace(0, self._run.agents - 1, SAMPLE).round().astype(int)
+        self.notes.append(f"{SAMPLE} of {self._run.agents} agents are attacked, from the fewest records to the most")
+        return sorted(int(order[k]) for k in places)
+
+
+@dataclass(frozen=True, eq=False)
+class _Tried:
+    bound: Bound | None = None
+    scores: tuple[FloatArray, FloatArray] | None = None
+    record: int | None = None
+    attained: float | None = None
+    why: str = ""
+
+
+def _ledger_lines(path: Path) -> list[dict[str, Any]]:
+    """The JSON objects of a ledger, checksums left aside: what is torn was charged by whoever tore it."""
+    decoder = json.JSONDecoder()
+    found = []
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise AuditError(f"ledger {path} cannot be read: {error.strerror}") from None
+    for line in lines:
+        try:
+            record, _ = decoder.raw_decode(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict):
+            found.append(record)
+    return found
+
+
+def _mechanism(described: dict[str, Any] | None) -> Mechanism | None:
+    if described is None:
+        return None
+    if described.get("name") == ObjectivePerturbation.name:
+        return ObjectivePerturbation.from_description(described)
+    return from_description(described)
+
+
+def _mean_size(sizes: dict[int, int]) -> float:
+    return sum(size * count for size, count in sizes.items()) / max(1, sum(sizes.values()))
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

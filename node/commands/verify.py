@@ -1,0 +1,60 @@
+"""``sottovoce verify``: re-executes a run and compares every release."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from node.verify import Verdict
+from node.verify import verify as execute_again
+
+_SHOWN = 10
+
+
+def verify(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.", show_default=False)],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as one JSON document.")] = False,
+) -> None:
+    """Re-execute a run from its shards, secrets and log, and compare every release bit for bit.
+
+    Exit status 1 if any differs.
+
+    Example: sottovoce verify runs/schools
+    """
+    verdict = execute_again(run)
+    if as_json:
+        print(json.dumps(verdict.as_json(), indent=1))
+    else:
+        show(verdict, Console(highlight=False, soft_wrap=True))
+    if not verdict.ok:
+        raise typer.Exit(1)
+
+
+def show(verdict: Verdict, console: Console) -> None:
+    """The verdict in words, the first difference first."""
+    how = "bit for bit" if verdict.exact else "to 1e-9, since this is not the build that made the run"
+    if verdict.ok:
+        console.print(f"[green]verified[/]: {verdict.releases} releases of {verdict.agents} agents, {how}")
+    elif verdict.releases == 0:
+        console.print("[red]not verified[/]: nothing was said")
+    else:
+        wrong = len(verdict.differences)
+        console.print(f"[red]not verified[/]: {wrong} of {verdict.agents} agents differ from their code, {how}")
+    for difference in verdict.differences[:_SHOWN]:
+        console.print(f"  {escape(difference.in_words())}")
+    for finding in verdict.findings[:_SHOWN]:
+        console.print(f"  {escape(finding)}")
+    hidden = max(0, len(verdict.differences) - _SHOWN) + max(0, len(verdict.findings) - _SHOWN)
+    if hidden:
+        console.print(f"  and {hidden} more (--json shows all)")
+    if verdict.filled:
+        console.print(f"{verdict.filled} releases that the log missed come from the agents' journals")
+    if verdict.missing:
+        console.print(f"{verdict.missing} releases are nowhere and were not verified")
+    for line in verdict.damage:
+        console.print(f"the log is damaged: {escape(line)}")
