@@ -1,0 +1,198 @@
+"""``sottovoce audit``: what a run cost by its ledgers, beside what attacks on its traffic achieve."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from node.audit import Audit, AuditError
+from node.audit import audit as examine
+from node.npz import write_whole
+
+_ROWS = 20
+
+
+def audit(
+    run: Annotated[Path | None, typer.Argument(metavar="RUN", help="A run's folder.", show_default=False)] = None,
+    trials: Annotated[int, typer.Option(help="Runs on each dataset that a bound rests on.")] = 1000,
+    confidence: Annotated[float, typer.Option(help="Confidence of each lower bound.")] = 0.95,
+    agent: Annotated[list[int] | None, typer.Option(help="Attack only this agent; repeatable.")] = None,
+    record: Annotated[str, typer.Option(help="The record to replace: worst, or its number.")] = "worst",
+    self_test: Annotated[bool, typer.Option("--self-test", help="Show the auditor what it must find; no run.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Audit a run: capture, ledgers, noise, and epsilon accounted beside epsilon attacked.
+
+    Writes audit.json and audit.png into the run's folder. Exit status 1 on any finding.
+
+    Example: sottovoce audit runs/schools --trials 2000
+    """
+    console = Console(highlight=False, soft_wrap=True)
+    if self_test:
+        _self_test(console, as_json=as_json)
+        return
+    if run is None:
+        raise AuditError("audit needs a run's folder, or --self-test")
+    with Console(stderr=True).status(f"auditing {run} ..."):
+        found = examine(run, trials=trials, confidence=confidence, agents=agent or (), record=_record(record))
+    _write(run, found)
+    if as_json:
+        print(json.dumps(found.as_json(), indent=1))
+    else:
+        show(found, run, console)
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+def _record(text: str) -> int | None:
+    if text == "worst":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise AuditError(f"--record {text}: accepted are worst, or the number of a record") from None
+
+
+def _write(run: Path, found: Audit) -> None:
+    """``audit.json`` holds attacks on local data, so it is for its owner only."""
+    from node.audit_picture import audit_picture
+
+    write_whole(run / "audit.json", (json.dumps(found.details(), indent=1) + "\n").encode())
+    picture = audit_picture(found)
+    if picture is not None:
+        write_whole(run / "audit.png", picture)
+
+
+def show(found: Audit, run: Path, console: Console) -> None:
+    """The audit as a table and a few lines."""
+    console.print(f"[bold]Audit of {escape(found.name)}[/] (one record: {escape(found.record)})\n")
+    parts = Table(box=None, show_header=False, pad_edge=False)
+    parts.add_column(style="bold")
+    parts.add_column()
+    parts.add_row("capture", _capture(found.capture))
+    parts.add_row("ledger", _verdict(found.ledger["ok"], f"{found.ledger['charged']} indices charged"))
+    parts.add_row("noise", _noise(found.noise))
+    for name, text in _others(found.others):
+        parts.add_row(name, text)
+    console.print(parts)
+    console.print()
+    console.print(_agents(found))
+    for line in _summary(found):
+        console.print(line)
+    for note in found.notes:
+        console.print(f"[yellow]note[/]: {escape(note)}")
+    for finding in found.findings[:_ROWS]:
+        console.print(f"[red]finding[/]: {escape(finding)}")
+    if len(found.findings) > _ROWS:
+        console.print(f"and {len(found.findings) - _ROWS} more findings, in {escape(str(run / 'audit.json'))}")
+    if found.ok:
+        console.print("[green]no finding[/]")
+
+
+def _verdict(ok: bool, text: str) -> str:
+    return f"[green]ok[/], {text}" if ok else f"[red]failed[/], {text}"
+
+
+def _capture(capture: dict[str, Any]) -> str:
+    told = f"{capture['releases']} releases, {capture['repeats']} repeats"
+    if capture["complete"]:
+        return f"[green]complete[/], {told}"
+    lacking = sum(len(ranges) for ranges in capture["missing"].values())
+    return f"[yellow]incomplete[/], {told}, {lacking} gaps in what {len(capture['missing'])} agents said"
+
+
+def _noise(noise: dict[str, Any]) -> str:
+    if noise["releases"] == 0:
+        return "nothing to test"
+    return _verdict(noise["ok"], f"{noise['releases']} releases inverted, p = {noise['p_value']:.2g} over all tests")
+
+
+def _others(others: dict[str, Any]) -> list[tuple[str, str]]:
+    found = []
+    rebuilt = others.get("reconstruction")
+    if rebuilt:
+        told = f"cosine {rebuilt['principal']:.3f} on average (chance: 99% below {rebuilt['chance']:.3f})"
+        found.append(("reconstruction", told))
+    members = others.get("membership")
+    if members and members["auc"] is not None:
+        told = (
+            f"AUC {members['auc']:.3f} (chance 0.5 ± {members['deviation']:.3f}), "
+            f"{members['true_positives']:.1%} of members found at 1% false positives"
+        )
+        found.append(("membership", told))
+    channels = others.get("side_channels") or []
+    if channels:
+        most = channels[0]
+        told = (
+            "traffic is the same for all agents"
+            if most["constant"]
+            else f"most telling: {most['measure']} with {most['data']}, rank correlation {most['rho']:+.2f}, "
+            f"p = {most['corrected']:.2g} corrected"
+        )
+        found.append(("side channels", told))
+    return found
+
+
+def _agents(found: Audit) -> Table:
+    shown = [a for a in found.agents if a.attacked is not None or a.why != "not chosen"] or found.agents
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("agent", "budget", "accounted", "attacked", "attained", "trials"):
+        table.add_column(name, justify="right")
+    table.add_column("why attacked is lower")
+    for a in shown[:_ROWS]:
+        table.add_row(
+            str(a.agent),
+            _number(a.budget),
+            _number(a.accounted),
+            _number(a.attacked),
+            "-" if a.attained is None else f"{a.attained:.0%}",
+            str(a.trials) if a.trials else "-",
+            a.why,
+        )
+    if len(shown) > _ROWS:
+        table.add_row(f"and {len(shown) - _ROWS} more", *[""] * 6)
+    return table
+
+
+def _summary(found: Audit) -> list[str]:
+    lines = []
+    accounted = [a.accounted for a in found.agents if a.accounted is not None]
+    if accounted:
+        accountants = sorted({a.accountant for a in found.agents if a.accountant})
+        mean, by = sum(accounted) / len(accounted), ", ".join(accountants)
+        lines.append(f"accounted: mean {mean:.3f}, max {max(accounted):.3f} at delta {found.delta:.3g} ({by})")
+    shown = [a.attacked for a in found.agents if a.attacked is not None]
+    if shown:
+        confidence = found.agents[0].confidence
+        ceilings = [a.ceiling for a in found.agents if a.ceiling is not None]
+        mean = sum(shown) / len(shown)
+        lines.append(
+            f"attacked: mean {mean:.3f}, max {max(shown):.3f}, each with {confidence:.0%} confidence; "
+            f"no attack can show more than {max(ceilings):.2f} with as many trials"
+        )
+    return lines
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _self_test(console: Console, *, as_json: bool) -> None:
+    from coordinator_free.attacks.self_control import controls
+
+    found = controls()
+    ok = all(control.passed for control in found)
+    if as_json:
+        print(json.dumps({"ok": ok, "controls": [vars(control) for control in found]}, indent=1))
+    else:
+        for control in found:
+            mark = "[green]ok[/]    " if control.passed else "[red]FAILED[/]"
+            console.print(f"{mark} {escape(control.name)}: {escape(control.measured)}")
+    if not ok:
+        raise typer.Exit(1)
