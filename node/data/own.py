@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import difflib
 import math
+import zipfile
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -139,9 +141,9 @@ def _parquet(path: Path) -> dict[str, Cells]:
 def _npz(path: Path, column: str | None) -> dict[str, Cells]:
     """Arrays ``x`` (n, p), ``y`` (n,), and one more (n,) that splits, if ``column`` names it. No pickle is read."""
     try:
-        with np.load(path, allow_pickle=False) as data:
+        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as data:  # a lone .npy is no NPZ
             arrays = {name: data[name] for name in data.files}
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"data.path: cannot read {path} as NPZ: {error}") from None
     x, y = arrays.get("x"), arrays.get("y")
     if x is None or y is None:

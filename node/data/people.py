@@ -24,7 +24,9 @@ def without(plan: Plan, section: DataSection) -> dict[str, Number | Words]:
 def by_maxima(plan: Plan, columns: Mapping[str, Cells]) -> dict[str, Number | Words]:
     """The plan with numbers divided by the largest value in the data: a statistic of everybody's records."""
     return {
-        name: Number(0.0, float(numbers(name, columns[name]).max()), start=0.0) if isinstance(rule, Number) else rule
+        name: Number(0.0, float(numbers(name, columns[name]).max()) or 1.0, start=0.0)
+        if isinstance(rule, Number)
+        else rule
         for name, rule in plan.items()
     }
 

@@ -7,6 +7,7 @@ pupil's record into every other's.
 
 from __future__ import annotations
 
+from node.data import people
 from node.data.columns import Number, Plan, Words, encode, inside, numbers, scale_rows
 from node.data.csv_file import read_columns
 from node.data.paths import bundled, one_of
@@ -29,7 +30,8 @@ LABEL_BOUND = 4.0
 def load(section: DataSection) -> Table:
     """4,059 pupils; 9 features / sqrt(6), so that every possible row has L2 norm at most 1."""
     columns = read_columns(one_of(bundled("schools", section.path), ("exam.csv",)))
-    encoded = encode(columns, PLAN, intercept=True)
+    by = section.column or "school"
+    encoded = encode(columns, PLAN if by == "school" else people.without(PLAN, section), intercept=True)
     x, row_bounds = scale_rows(encoded, "public", "l2")
     y = numbers("normexam", columns["normexam"])
     inside("normexam", y, -LABEL_BOUND, LABEL_BOUND)
@@ -40,8 +42,8 @@ def load(section: DataSection) -> Table:
         record="one pupil",
         row_bounds=row_bounds,
         label_bound=LABEL_BOUND,
-        groups=columns[section.column or "school"],
-        group="school",
+        groups=columns[by],
+        group=by,
         public_assumptions=(
             "schools: the exam score was published as a normal score of each pupil's rank among all pupils",
             "schools: the LRT score was published standardised over all pupils",

@@ -12,6 +12,8 @@ from node.data import split
 from node.data.dealt import Dealt, Shard, metric_of
 from node.data.section import DataSection
 
+_SPLIT_ASSUMPTIONS = {"dirichlet": ("who holds a row was drawn from its label (Dirichlet label skew)",)}
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -56,7 +58,7 @@ def deal_table(table: Table, section: DataSection, seed: int) -> Dealt:
         record=table.record,
         row_bounds=table.row_bounds,
         label_bound=table.label_bound,
-        public_assumptions=table.public_assumptions,
+        public_assumptions=table.public_assumptions + _SPLIT_ASSUMPTIONS.get(section.split_in_force, ()),
     )
 
 

@@ -1,0 +1,239 @@
+"""A user's own CSV, Parquet, NPZ and svmlight files."""
+
+from __future__ import annotations
+
+import builtins
+import gzip
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from node.data import DataError, DataSection, Dealt, deal
+
+CSV = "who,height,colour,ill\nann,1.5,red,yes\nbob,3.0,blue,no\nann,0,red,no\nbob,1.5,red,yes\n"
+GIVEN: dict[str, Any] = {
+    "source": "csv",
+    "label": "ill",
+    "positive": "yes",
+    "column": "who",
+    "bounds": {"height": (0.0, 3.0)},
+    "levels": {"colour": ("red", "blue")},
+    "held_out": 0.0,
+}
+
+
+def dealt(path: Path, *, private: bool = True, norm: str | None = "l2", **fields: Any) -> Dealt:
+    return deal(DataSection(path=str(path), **fields), seed=1, private=private, norm=norm)
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    path = tmp_path / "people.csv"
+    path.write_text(CSV)
+    return path
+
+
+def test_csv_by_a_column(csv: Path) -> None:
+    data = dealt(csv, **GIVEN)
+    assert data.names == ("who ann", "who bob")
+    assert data.features == ("intercept", "height", "colour=red", "colour=blue")
+    assert data.metric == "accuracy"
+    assert data.record == "one row"
+    assert data.row_bounds == {"l1": math.sqrt(3), "l2": 1.0}
+    ann, bob = data.shards
+    assert np.allclose(ann.x * math.sqrt(3), [[1, 0, 1, 0], [1, -1, 1, 0]], rtol=0, atol=1e-15)
+    assert ann.y.tolist() == [1.0, -1.0]
+    assert bob.y.tolist() == [-1.0, 1.0]
+
+
+def test_gzip_and_a_byte_order_mark_are_read(csv: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "people.csv.gz"
+    packed.write_bytes(gzip.compress(b"\xef\xbb\xbf" + CSV.encode()))
+    assert dealt(packed, **GIVEN).digest == dealt(csv, **GIVEN).digest
+
+
+def test_without_privacy_raw_numbers_are_allowed(csv: Path) -> None:
+    data = dealt(csv, private=False, norm=None, **{**GIVEN, "bounds": {}, "intercept": False})
+    assert data.row_bounds == {}
+    assert data.shards[1].x[:, 0].tolist() == [3.0, 1.5]
+
+
+def test_a_private_run_needs_something_public(csv: Path) -> None:
+    bare = {**GIVEN, "bounds": {}}
+    with pytest.raises(DataError, match=r"data\.bounds says nothing of column 'height'.*private"):
+        dealt(csv, **bare)
+    assert dealt(csv, **bare, row_scaling="record").row_bounds["l2"] == 1.0
+    assert dealt(csv, norm="l1", **bare, row_bound=5.0).row_bounds == {"l1": 5.0, "l2": 5.0}
+    assert dealt(csv, **{**bare, "bounds": {"*": (0.0, 9.0)}}).row_bounds["l2"] == 1.0
+
+
+def test_a_row_longer_than_promised_is_an_error(csv: Path) -> None:
+    with pytest.raises(DataError, match=r"row 2 has L2 norm .*data\.row_bound = 3"):
+        dealt(csv, **{**GIVEN, "bounds": {}, "row_bound": 3.0})
+
+
+def test_values_outside_public_bounds_are_an_error_or_cut(csv: Path) -> None:
+    narrow = {**GIVEN, "bounds": {"height": (0.0, 2.0)}}
+    with pytest.raises(DataError, match=r"row 2, column 'height': 3 is outside its public bounds \[0, 2\]"):
+        dealt(csv, **narrow)
+    assert dealt(csv, **narrow, outside="clip").shards[1].x[0, 1] == 1.0 / math.sqrt(3)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"bounds": {"hight": (0.0, 3.0)}}, ["data.bounds", "'hight'", "nearest is 'height'"]),
+        ({"drop": ("shoe",)}, ["data.drop", "'shoe'"]),
+        ({"label": "sick"}, ["data.label", "'sick'"]),
+        ({"positive": None}, ["'ill'", "'yes' is no number", "data.positive"]),
+        ({"positive": "maybe"}, ["data.positive is 'maybe'", "'no', 'yes'"]),
+        ({"levels": {}, "bounds": {"*": (0.0, 3.0)}}, ["row 1", "'colour'", "data.levels"]),
+        ({"agents": 3}, ["data.agents is 3"]),
+    ],
+)
+def test_a_setting_that_does_not_fit_is_named(csv: Path, change: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(DataError) as caught:
+        dealt(csv, **{**GIVEN, **change})
+    for word in words:
+        assert word in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ["no rows"]),
+        ("who,height,colour,ill\n", ["no rows"]),
+        ("who,who,colour,ill\na,1,red,yes\n", ["twice", "who"]),
+        ("who,height,colour,ill\na,1,red\n", ["row 1", "3 cells", "4"]),
+        ("who,height,colour,ill\na,inf,red,yes\n", ["row 1", "'height'", "finite"]),
+        ("who,height,colour,ill\na,NaN,red,yes\n", ["row 1", "'height'", "finite"]),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, text: str, words: list[str]) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    with pytest.raises(DataError) as caught:
+        dealt(path, **GIVEN)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_bytes_that_are_no_text_are_an_error(tmp_path: Path) -> None:
+    for name in ("bad.csv", "bad.csv.gz"):
+        path = tmp_path / name
+        path.write_bytes(b"\xff\xfe\x00")
+        with pytest.raises(DataError, match=r"data\.path: cannot read"):
+            dealt(path, **GIVEN)
+    with pytest.raises(DataError, match=r"data\.path: nothing at"):
+        dealt(tmp_path / "absent.csv", **GIVEN)
+
+
+def test_labels_of_numbers_are_regressed_and_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.csv"
+    path.write_text("a,y\n1,-2\n0,0.5\n")
+    fields: dict[str, Any] = {"source": "csv", "label": "y", "agents": 1, "held_out": 0.0}
+    data = dealt(path, **fields, bounds={"a": (0, 1), "y": (-3, 2)})
+    assert data.metric == "rmse"
+    assert data.label_bound == 3.0
+    assert sorted(data.shards[0].y) == [-2.0, 0.5]
+    with pytest.raises(DataError, match="row 1, column 'y': -2 is outside"):
+        dealt(path, **fields, bounds={"a": (0, 1), "y": (-1, 2)})
+    assert dealt(path, **fields, bounds={"a": (0, 1)}).label_bound is None
+
+
+def test_parquet_is_dealt_as_csv_is(csv: Path, tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    cells = [line.split(",") for line in CSV.split()]
+    table = {name: [row[k] for row in cells[1:]] for k, name in enumerate(cells[0])}
+    table["height"] = [float(cell) for cell in table["height"]]
+    path = tmp_path / "people.parquet"
+    parquet.write_table(pyarrow.table(table), path)
+    assert dealt(path, **{**GIVEN, "source": "parquet"}).digest == dealt(csv, **GIVEN).digest
+    table["height"][2] = None
+    parquet.write_table(pyarrow.table(table), path)
+    with pytest.raises(DataError, match=r"row 3, column 'height'.*finite"):
+        dealt(path, **{**GIVEN, "source": "parquet"})
+    path.write_bytes(b"no parquet")
+    with pytest.raises(DataError, match="as Parquet"):
+        dealt(path, **{**GIVEN, "source": "parquet"})
+
+
+def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def missing(name: str, *rest: Any, **more: Any) -> Any:
+        if name.startswith("pyarrow"):
+            raise ImportError(name)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    path = tmp_path / "x.parquet"
+    path.touch()
+    with pytest.raises(DataError, match=r"sottovoce\[tables\]"):
+        dealt(path, **{**GIVEN, "source": "parquet"})
+
+
+def test_npz(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    x, y = np.array([[0.5, 1.0], [-1.0, 0.0], [0.0, 0.0]]), np.array([1, -1, 1])
+    np.savez(path, x=x, y=y, who=np.array([7, 3, 7]))
+    given: dict[str, Any] = {"source": "npz", "column": "who", "held_out": 0.0, "intercept": False}
+    data = dealt(path, **given, row_bound=1.2)
+    assert data.names == ("who 3", "who 7")
+    assert data.features == ("x0", "x1")
+    assert data.metric == "accuracy"
+    assert data.row_bounds == {"l1": 1.2 * math.sqrt(2), "l2": 1.2}
+    assert data.shards[1].x.tolist() == [[0.5, 1.0], [0.0, 0.0]]
+    np.savez(path, x=np.array([[np.inf]]), y=np.array([1.0]))
+    with pytest.raises(DataError, match="row 1, column 'x0': inf"):
+        dealt(path, source="npz", agents=1, row_bound=1.0)
+
+
+def test_damaged_npz_files_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, x=np.ones((50, 50)), y=np.ones(50))
+    whole = path.read_bytes()
+    np.save(tmp_path / "x.npy", np.ones(3))
+    for damaged in (b"", whole[:300], whole[:60] + bytes(100) + whole[160:], (tmp_path / "x.npy").read_bytes()):
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match="as NPZ"):
+            dealt(path, source="npz", agents=1, row_bound=9.0)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"x": np.ones((2, 2))}, ["x", "arrays x and y"]),
+        ({"x": np.ones((2, 2)), "y": np.ones(3)}, ["(2, 2)", "(3,)"]),
+        ({"x": np.ones((0, 2)), "y": np.ones(0)}, ["(0, 2)"]),
+        ({"x": np.array([["a"]]), "y": np.ones(1)}, ["numbers are accepted"]),
+        ({"x": np.array([[None]]), "y": np.ones(1)}, ["cannot read"]),
+    ],
+)
+def test_a_bad_npz_is_named(tmp_path: Path, arrays: dict[str, Any], words: list[str]) -> None:
+    path = tmp_path / "x.npz"
+    np.savez(path, **arrays)
+    with pytest.raises(DataError) as caught:
+        dealt(path, source="npz", agents=1, row_bound=9.0)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_svmlight(tmp_path: Path) -> None:
+    path = tmp_path / "x.svm"
+    path.write_text("1 1:0.5 3:-1 # a comment\n\n-1 2:1\n")
+    given: dict[str, Any] = {"source": "svmlight", "agents": 1, "held_out": 0.0, "intercept": False}
+    data = dealt(path, **given, bounds={"*": (-1, 1)}, row_scaling="none", dimension=4)
+    assert data.dimension == 4
+    assert sorted(data.shards[0].x.tolist()) == [[0, 1, 0, 0], [0.5, 0, -1, 0]]
+    with pytest.raises(DataError, match=r"index 3 is outside 1\.\.2"):
+        dealt(path, **given, bounds={"*": (-1, 1)}, dimension=2)
+    for text in ("1 a:1\n", "x 1:1\n", "1 1\n", "1 0:1\n"):
+        path.write_text(text)
+        with pytest.raises(DataError, match=r"x\.svm"):
+            dealt(path, **given, bounds={"*": (-1, 1)})
