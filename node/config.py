@@ -174,6 +174,9 @@ class NetworkSection(Section):
     """Seconds in which all must be ready."""
     linger: NonNegative = 10.0
     """Seconds that a finished agent waits for its neighbours' ``done``."""
+    silent: Positive = 60.0
+    """Seconds without a word of a neighbour in a synchronous round, after which ``on_silent`` decides."""
+    on_silent: Literal["wait", "stop"] = "wait"
     folder: str | None = None
     """Where ipc sockets lie. Default: a fresh temporary folder."""
     host: str = "127.0.0.1"

@@ -121,6 +121,8 @@ def facts(results: dict[str, Any], details: dict[str, Any]) -> list[tuple[str, s
 def _privacy(epsilon: dict[str, Any], details: dict[str, Any]) -> str:
     if not details["private"]:
         return "none: releases carry no noise"
+    if epsilon["charged_max"] is None:
+        return f"unknown: something was released without noise, or no ledger is here, for {details['record']}"
     told = (
         f"epsilon {epsilon['charged_max']:.4g} charged at most, {epsilon['charged_mean']:.4g} on average, "
         f"of {epsilon['budget']:g} at delta {epsilon['delta']:.3g}, for {details['record']} ({epsilon['accountant']})"

@@ -34,10 +34,11 @@ class Spending:
     def as_results(self) -> dict[str, Any]:
         """The ``epsilon`` of results.json; null without a budget."""
         known = self.budget is not None and len(self.epsilons) > 0
+        largest = float(np.max(self.epsilons, initial=0.0))
         return {
             "budget": self.budget,
-            "charged_max": _finite(float(np.max(self.epsilons))) if known else None,
-            "charged_mean": _finite(float(np.mean(self.epsilons))) if known else None,
+            "charged_max": _finite(largest) if known else None,
+            "charged_mean": _finite(min(float(np.mean(self.epsilons)), largest)) if known else None,
             "delta": self.delta,
             "accountant": self.accountant if known else None,
         }

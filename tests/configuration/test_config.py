@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node.config import (
+    Configuration,
     ConfigurationError,
     _toml_key,
     _toml_value,
@@ -222,3 +223,21 @@ def test_the_public_part_holds_no_path_and_no_seed(file: Path) -> None:
     text = str(public_part(configuration))
     assert "private-place" not in text
     assert "918273645" not in text
+
+
+# --- documents and examples ------------------------------------------------------------------------------------------
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", [name for name in Configuration.model_fields if name not in {"data", "event"}])
+def test_every_setting_is_documented(name: str) -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text()
+    section = type(getattr(from_table(private()), name))
+    assert f"## [{name}]" in text
+    assert [key for key in section.model_fields if f"`{key}`" not in text] == []
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.toml")), ids=lambda path: path.name)
+def test_every_example_is_a_configuration(example: Path) -> None:
+    assert load(example).run.name == example.stem
