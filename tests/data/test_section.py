@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,3 +58,17 @@ def test_a_section_with_its_defaults_written_out_is_accepted_again() -> None:
     section = DataSection(source="schools", held_out=0.25)
     written = {name: value for name, value in section.model_dump().items() if value is not None}
     assert DataSection(**written) == section
+
+
+def test_the_example_in_the_documentation_is_accepted() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
+    table = tomllib.loads(text.split("```toml")[1].split("```")[0])
+    section = DataSection(**table["data"])
+    assert section.split_in_force == "column"
+    assert section.bounds["age"] == (0.0, 120.0)
+
+
+@pytest.mark.parametrize("name", ["schools", "schools-no-privacy", "synthetic", "movielens"])
+def test_the_examples_have_a_valid_section(name: str) -> None:
+    text = (Path(__file__).parents[2] / "examples" / f"{name}.toml").read_text()
+    assert DataSection(**tomllib.loads(text)["data"]).source in ("schools", "synthetic", "movielens-100k")
