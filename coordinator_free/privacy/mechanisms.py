@@ -226,6 +226,10 @@ def mechanism(name: str, sensitivity: float, multiplier: float, dimension: int) 
 
 def from_description(description: Mapping[str, Any]) -> Mechanism:
     """The mechanism that `Mechanism.describe` described; raises `MechanismError` for anything else."""
+    if description.get("name") == "objective-perturbation":
+        from coordinator_free.privacy.perturbed_objective import ObjectivePerturbation
+
+        return ObjectivePerturbation.from_description(description)
     try:
         name, norm = description["name"], description["norm"]
         sensitivity, scale = float(description["sensitivity"]), float(description["scale"])

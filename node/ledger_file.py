@@ -1,0 +1,289 @@
+"""A privacy ledger on disk, written ahead: a charge is there before anything is sent.
+
+A text file. Each line is a JSON object, a space, and the CRC-32 of that object, in eight hexadecimal digits, continued
+from the line before, so that a line which is damaged, missing or out of place is found:
+
+    {"ledger": 1, "shard": ..., "record": "one pupil", "budget": {"epsilon": 2.0, "delta": 0.001}, "plan": []} 1a2b3c4d
+    {"first": 0, "last": 4, "run": ..., "mechanism": {"name": "gaussian", ...}} 5e6f7a8b
+
+Rules that hold here:
+- `LedgerFile.reserve` returns only after its line is on the disk. If writing fails, the ledger refuses everything from
+  then on.
+- One process holds a ledger at a time.
+- A last line that is torn or damaged counts as charged for everything that it could have covered. Any other damage is
+  an error.
+- Nothing is ever taken off a ledger, and a file that exists is never replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from coordinator_free.privacy.ledger import Budget, Charge, Ledger, LedgerError, Plan
+from coordinator_free.privacy.mechanisms import Mechanism, MechanismError, from_description
+
+VERSION = 1
+_FIRST, _LAST, _RUN = re.compile(rb'"first":(\d+),'), re.compile(rb'"last":(\d+),'), re.compile(rb'"run":"([^"]*)",')
+
+
+class LedgerFile:
+    """The ledger of one agent's data, held by this process until `close`."""
+
+    def __init__(self, path: Path, descriptor: int, shard: str) -> None:
+        self._path = path
+        self._descriptor = descriptor
+        self._broken = False
+        header, charges, self._end, self._crc, self._torn = _read(path, descriptor)
+        if header["shard"] != shard:
+            raise LedgerError(f"ledger {path}: belongs to other data (shard {header['shard'][:12]}, not {shard[:12]})")
+        self.record: str = header["record"]
+        """The unit of privacy, in words."""
+        self.ledger = Ledger(header["budget"], header["plan"], charges)
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        shard_digest: str,
+        record: str,
+        budget: Budget | None,
+        plan: Iterable[Mechanism | None] = (),
+    ) -> None:
+        """Make the ledger of the shard with this digest, mode 0600.
+
+        ``plan`` holds the mechanism of each release of the run that it is made for; raises `LedgerError` if it costs
+        more than ``budget``, or if ``path`` exists.
+        """
+        planned = list(plan)
+        ledger = Ledger(budget)
+        if planned:
+            ledger.admit("", planned, _account)
+        header = {
+            "ledger": VERSION,
+            "shard": shard_digest,
+            "record": record,
+            "budget": None if budget is None else {"epsilon": budget.epsilon, "delta": budget.delta},
+            "plan": [[count, _described(mechanism)] for count, mechanism in Plan.of(planned).groups],
+        }
+        line, _ = _line(header, 0)
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                _write(descriptor, line, 0)
+            finally:
+                os.close(descriptor)
+            _sync_folder(path.parent)
+        except FileExistsError:
+            raise LedgerError(f"ledger {path} exists, and ledgers are never replaced") from None
+        except OSError as error:
+            raise LedgerError(f"ledger {path} cannot be made: {error.strerror}") from error
+
+    @classmethod
+    def open(cls, path: Path, shard_digest: str) -> LedgerFile:
+        """Hold the ledger at ``path``; raises `LedgerError` without one for this shard, or if it is held or damaged."""
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise LedgerError(f"ledger {path} cannot be opened: {error.strerror}; without it nothing is said") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return cls(path, descriptor, shard_digest)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise LedgerError(f"ledger {path} is held by another process") from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    @property
+    def budget(self) -> Budget | None:
+        """What all runs on the data may cost together; None where no privacy is promised."""
+        return self.ledger.budget
+
+    def admit(self, run: str, plan: Sequence[Mechanism | None]) -> None:
+        """Let ``run`` charge ``plan``, one mechanism for each release; raises `LedgerError` if it overspends."""
+        self._settle(run)
+        try:
+            self.ledger.admit(run, plan, _account)
+        except LedgerError as error:
+            raise LedgerError(f"ledger {self._path} is spent: {error}") from None
+
+    def next_index(self, run: str) -> int:
+        """The lowest index of ``run`` that may still be charged."""
+        self._settle(run)
+        return self.ledger.next_index(run)
+
+    def reserve(
+        self, first: int, last: int, mechanism: Mechanism | None, *, extra: Mapping[str, Any] | None = None
+    ) -> None:
+        """Charge indices ``first`` to ``last``, each ``mechanism``; returns when that is on the disk.
+
+        ``extra`` goes into the same line, whole or not at all; its ``run`` names the run. Raises `LedgerError`, and
+        then nothing may be released.
+        """
+        fields = dict(extra or {})
+        run = str(fields.pop("run", ""))
+        if self._broken:
+            raise LedgerError(f"ledger {self._path}: an earlier charge could not be written; nothing more is said")
+        self._settle(run)
+        self.ledger.check(run, first, last, mechanism, _account)
+        self._append(Charge(run, first, last, mechanism), fields)
+
+    def records(self, run: str | None = None) -> list[dict[str, Any]]:
+        """All charges with their extra fields, as they were written, in order; of ``run`` if it is given."""
+        data = os.pread(self._descriptor, self._end, 0)
+        lines = [json.loads(line[:-9]) for line in data.splitlines()[1:]]
+        return [line for line in lines if run is None or line["run"] == run]
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def close(self) -> None:
+        """Give the ledger free for others."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor, self._broken = -1, True
+
+    def __enter__(self) -> LedgerFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _append(self, charge: Charge, fields: Mapping[str, Any]) -> None:
+        described = _described(charge.mechanism)
+        content = {"first": charge.first, "last": charge.last, "run": charge.run, "mechanism": described, **fields}
+        line, crc = _line(content, self._crc)
+        try:
+            _write(self._descriptor, line, self._end)
+        except OSError as error:
+            self._broken = True
+            raise LedgerError(
+                f"ledger {self._path} cannot be written: {error.strerror}; nothing more is said"
+            ) from error
+        self._end, self._crc = self._end + len(line), crc
+        self.ledger.add(charge)
+
+    def _settle(self, run: str) -> None:
+        """Put a whole charge in the place of a torn last line: for everything that it could have covered."""
+        if self._torn is None or self._broken:
+            return
+        torn, self._torn = self._torn, None
+        charge = self._covered(torn, run)
+        if charge is not None:
+            self._append(charge, {"torn": True})
+        with contextlib.suppress(OSError):  # what is left of it is torn still, and counts again
+            os.ftruncate(self._descriptor, self._end)
+
+    def _covered(self, torn: bytes, run: str) -> Charge | None:
+        named = _RUN.search(torn)
+        owner = named[1].decode() if named else self.ledger.charges[-1].run if self.ledger.charges else run
+        first, last = _FIRST.search(torn), _LAST.search(torn)
+        following = self.ledger.next_index(owner)
+        start = max(following, int(first[1])) if first else following
+        plan = self.ledger.plan
+        if start >= plan.releases:
+            if plan.releases or self.ledger.budget is not None:
+                return None  # nothing that could be said was left to charge
+            return Charge(owner, start, max(start, int(last[1])) if last else start, None)
+        end, mechanism = plan.alike(start)
+        return Charge(owner, start, max(start, int(last[1])) if last else end, mechanism)
+
+
+def _account(mechanisms: Iterable[Mechanism | None], delta: float) -> float:
+    # Imported only where it is needed: an agent that spends what its ledger was made for never loads the accountant.
+    from coordinator_free.privacy.accounting import total
+
+    return total(mechanisms, delta).epsilon
+
+
+def _described(mechanism: Mechanism | None) -> dict[str, Any] | None:
+    return None if mechanism is None else mechanism.describe()
+
+
+def _line(content: Mapping[str, Any], crc: int) -> tuple[bytes, int]:
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
+    crc = zlib.crc32(text, crc)
+    return text + b" %08x\n" % crc, crc
+
+
+def _write(descriptor: int, data: bytes, offset: int) -> None:
+    """All of ``data`` at ``offset``, on the disk; raises OSError."""
+    done = 0
+    while done < len(data):
+        done += os.pwrite(descriptor, data[done:], offset + done)
+    os.fdatasync(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read(path: Path, descriptor: int) -> tuple[dict[str, Any], list[Charge], int, int, bytes | None]:
+    """The header, the charges, where the last whole line ends, the CRC there, and a torn last line."""
+    data = b"".join(iter(lambda: os.read(descriptor, 1 << 20), b""))
+    lines = data.split(b"\n")
+    if lines[-1] == b"":
+        lines.pop()  # the file ends with a whole line
+        whole = len(lines)
+    else:
+        whole = len(lines) - 1
+    header: dict[str, Any] | None = None
+    charges: list[Charge] = []
+    end, crc = 0, 0
+    for number, line in enumerate(lines):
+        try:
+            if number >= whole:
+                raise ValueError("no end of line")
+            crc_after = zlib.crc32(line[:-9], crc)
+            if line[-9:] != b" %08x" % crc_after:
+                raise ValueError("checksum")
+            content = json.loads(line[:-9])
+            if number == 0:
+                header = _header(content)
+            else:
+                charges.append(_charge(content))
+        except (ValueError, KeyError, TypeError, AttributeError, MechanismError) as error:
+            if number == 0:
+                raise LedgerError(f"ledger {path}: its first line is damaged ({error})") from None
+            if number < len(lines) - 1:
+                raise LedgerError(f"ledger {path}: line {number + 1} of {len(lines)} is damaged ({error})") from None
+            return header or {}, charges, end, crc, line
+        end, crc = end + len(line) + 1, crc_after
+    if header is None:
+        raise LedgerError(f"ledger {path}: is empty")
+    return header, charges, end, crc, None
+
+
+def _header(content: Mapping[str, Any]) -> dict[str, Any]:
+    if content["ledger"] != VERSION:
+        raise ValueError(f"version {content['ledger']}, not {VERSION}")
+    budget = content["budget"]
+    groups = tuple((int(count), None if m is None else from_description(m)) for count, m in content["plan"])
+    return {
+        "shard": str(content["shard"]),
+        "record": str(content["record"]),
+        "budget": None if budget is None else Budget(float(budget["epsilon"]), float(budget["delta"])),
+        "plan": Plan(groups),
+    }
+
+
+def _charge(content: Mapping[str, Any]) -> Charge:
+    described = content["mechanism"]
+    mechanism = None if described is None else from_description(described)
+    return Charge(str(content["run"]), int(content["first"]), int(content["last"]), mechanism)
