@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from coordinator_free.privacy.ledger import LedgerError
 
 from coordinator_free.agent import Activation, Agent
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.clocks import waits
 from coordinator_free.inbox import NewestInbox, RoundInbox
+from coordinator_free.privacy.ledger import LedgerError
 from coordinator_free.release import FloatArray, Release
 from node.charging import Charger
 from node.journal import Journal, read_journal
@@ -95,26 +95,19 @@ class Surroundings:
 class Life:
     """One agent from its first hello to its last done."""
 
-    def __init__(self, agent: Agent, ledger: LedgerFile, around: Surroundings) -> None:
+    def __init__(self, agent: Agent, ledger: LedgerFile, around: Surroundings, post: Post) -> None:
         self._agent = agent
         self._around = around
+        self._post = post
         self._receiver = Receiver(around.run, around.agent, around.neighbours, around.dimension, around.releases)
         self._charger = Charger(ledger, agent, around.releases, around.run)
         self._status = StatusFile(around.folder / "status")
-        self._wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._stop = False
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
-        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-        names = {own_name(j) for j in around.neighbours} | ({EAVESDROPPER} if around.eavesdropper else set())
-        self._expected = names
-        self._post = Post(
-            around.agent,
-            expected=names,
-            dimension=around.dimension,
-            addressed=around.neighbours if agent.addressed else (),
-            wake_fd=self._wake_read,
-        )
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        post.watch(self._wake_read)
         self._inbox: NewestInbox | RoundInbox
         if agent.activation is Activation.ROUNDS:
             self._inbox = RoundInbox(around.neighbours)
@@ -237,7 +230,7 @@ class Life:
             if self._strangers:
                 self._say_hello()
                 raise AgentFailure(NOT_READY, self._disagreement())
-            ready = not unknown and self._expected <= self._post.listeners
+            ready = not unknown and expected_listeners(around) <= self._post.listeners
             if ready and self._helloed.issuperset(around.neighbours):
                 break
             if now >= began_at + around.deadline:
@@ -453,11 +446,19 @@ class Life:
         self._journal.close()
         self._post.close()
         self._status.close()
+        signal.set_wakeup_fd(-1)
+        os.close(self._wake_read)
+        os.close(self._wake_write)
 
 
-def live(agent: Agent, ledger: LedgerFile, around: Surroundings) -> int:
+def expected_listeners(around: Surroundings) -> frozenset[bytes]:
+    """The names of all who must listen before an agent speaks."""
+    return frozenset(own_name(j) for j in around.neighbours) | ({EAVESDROPPER} if around.eavesdropper else set())
+
+
+def live(agent: Agent, ledger: LedgerFile, around: Surroundings, post: Post) -> int:
     """Run one agent to its end; returns its exit status (0: it finished)."""
-    life = Life(agent, ledger, around)
+    life = Life(agent, ledger, around, post)
     code, reason = 0, None
     try:
         life.become_ready()
@@ -509,7 +510,13 @@ def run_from_folder(run: Path, number: int, bind: str, *, endpoints: Endpoints |
         silent=float(network.get("silent", 60.0)),
         on_silent=str(network.get("on_silent", "wait")),
     )
-    return live(agent, ledger, around)
+    post = Post(
+        number,
+        expected=expected_listeners(around),
+        dimension=around.dimension,
+        addressed=around.neighbours if agent.addressed else (),
+    )
+    return live(agent, ledger, around, post)
 
 
 def _agents(numbers: list[int]) -> str:

@@ -8,20 +8,25 @@ Rules that hold here:
 
 from __future__ import annotations
 
+from typing import Any
+
 from coordinator_free.agent import Agent
-from coordinator_free.privacy.mechanisms import Mechanism
+from coordinator_free.privacy.ledger import Plan
 from node.ledger_file import LedgerFile
 
 
 class Charger:
-    """The ledger of one agent in one run of ``releases`` budgeted releases."""
+    """The ledger of one agent in one run of at most ``releases`` releases.
+
+    Raises `LedgerError` where the ledger has no room for what the agent means to release.
+    """
 
     def __init__(self, ledger: LedgerFile, agent: Agent, releases: int, run: bytes) -> None:
         self._ledger = ledger
-        self._agent = agent
-        self._releases = releases
         self._run = run.hex()
-        self._group = max(1, releases // 20)
+        mechanisms = [agent.charge(index) for index in range(releases)]
+        ledger.admit(self._run, mechanisms)
+        self._plan = Plan.of(mechanisms)
         self._next = ledger.next_index(self._run)
 
     @property
@@ -29,20 +34,18 @@ class Charger:
         """Indices of this run that are charged, from 0 up."""
         return self._next
 
-    def charge(self, index: int, **record: object) -> None:
+    def charge(self, index: int, **record: Any) -> None:
         """Return once release ``index`` is charged on disk. Raises `LedgerError`, and then nothing may be sent.
 
         Keyword arguments are written into the same record, atomically, and make the charge a group of one.
         """
         while index >= self._next:
-            first = self._next
-            mechanism = self._agent.charge(first)
-            last = first if record else self._last_alike(first, mechanism)
-            self._ledger.reserve(first, last, mechanism, extra={"run": self._run, **record})
+            last, mechanism = self._plan.alike(self._next)
+            if record:
+                last = self._next
+            self._ledger.reserve(self._next, last, mechanism, extra={"run": self._run, **record})
             self._next = last + 1
 
-    def _last_alike(self, first: int, mechanism: Mechanism | None) -> int:
-        last = first
-        while last + 1 < min(first + self._group, self._releases) and self._agent.charge(last + 1) == mechanism:
-            last += 1
-        return last
+    def records(self) -> list[dict[str, Any]]:
+        """All charges of this run as they were written, in order."""
+        return self._ledger.records(self._run)

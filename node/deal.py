@@ -37,7 +37,7 @@ from coordinator_free.privacy.mechanisms import NORMS
 from coordinator_free.privacy.noise import simulation_secret
 from coordinator_free.release import FloatArray
 from node.config import Configuration, ConfigurationError, dump, from_table, public_digest
-from node.shard import Rows, agent_folder, shard_path, write_shard
+from node.shard import Rows, agent_folder, setting, shard_path, write_shard
 
 if TYPE_CHECKING:
     from node.data import Dealt
@@ -333,7 +333,6 @@ def deal_run(configuration: Configuration, folder: Path, *, force: bool = False)
 
 def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, Any]:
     from coordinator_free.privacy.ledger import Budget
-
     from node.earlier import earlier_runs
     from node.ledger_file import LedgerFile
     from topology import files
@@ -377,7 +376,9 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, 
         write_shard(shard_path(building, agent), rows, public)
         place = agent_folder(building, agent)
         place.mkdir(mode=0o700)
-        LedgerFile.create(place / "ledger.jsonl", shard_digest, dealt.record, budget)
+        agent_object = algorithm(c.learning.algorithm)(setting(rows, public, b""))
+        plan = [agent_object.charge(index) for index in range(public["releases"])]
+        LedgerFile.create(place / "ledger.jsonl", shard_digest, dealt.record, budget, plan)
         _write_private(place / "secret", _secret(c, agent))
     _write_private(
         building / "dealt.json", json.dumps({"data_digest": dealt.digest, "earlier_runs": earlier}, indent=1).encode()

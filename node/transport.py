@@ -84,8 +84,7 @@ class Post:
     """Both sockets of one agent. Owned by one thread.
 
     ``expected`` are the names of the listeners to take note of; ``addressed`` the neighbours whose messages are
-    filtered at the publisher (empty: hear all they say); ``wake_fd`` a file descriptor that ends any wait early when
-    it becomes readable (a signal came).
+    filtered at the publisher (empty: hear all they say).
     """
 
     def __init__(
@@ -95,7 +94,6 @@ class Post:
         expected: Iterable[bytes],
         dimension: int,
         addressed: Iterable[int] = (),
-        wake_fd: int | None = None,
     ) -> None:
         self._context = zmq.Context(io_threads=1)
         self._speaker = self._context.socket(zmq.XPUB)
@@ -121,8 +119,10 @@ class Post:
         self._poller = select.poll()
         self._poller.register(self._descriptor(self._ear), select.POLLIN)
         self._poller.register(self._descriptor(self._speaker), select.POLLIN)
-        if wake_fd is not None:
-            self._poller.register(wake_fd, select.POLLIN)
+
+    def watch(self, descriptor: int) -> None:
+        """End any wait early when this file descriptor becomes readable (a signal came)."""
+        self._poller.register(descriptor, select.POLLIN)
 
     def bind(self, endpoint: str) -> str:
         """Listen for subscribers; returns the endpoint with its port filled in. Raises `TransportError`."""

@@ -23,7 +23,9 @@ import time
 import traceback
 from pathlib import Path
 
+from coordinator_free.agents.registry import algorithm
 from node.agent_process import run_from_folder
+from node.rehearsal import rehearse
 from node.shard import agent_folder, agent_name
 
 GRACE = 2.0
@@ -186,6 +188,8 @@ def main() -> None:
     """``python -m node.zygote CONTROL_FD RUN_FOLDER SOCKETS_FOLDER``, started by the launcher."""
     control = socket.socket(fileno=int(sys.argv[1]))
     run, sockets = Path(sys.argv[2]), sys.argv[3]
+    algorithm(json.loads((run / "manifest.json").read_text())["algorithm"])
+    rehearse()
     gc.collect()
     gc.freeze()  # a collection in a child would otherwise touch, and so copy, every page of the parent
     Zygote(control, run).serve()
