@@ -376,10 +376,11 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, 
         write_shard(shard_path(building, agent), rows, public)
         place = agent_folder(building, agent)
         place.mkdir(mode=0o700)
-        agent_object = algorithm(c.learning.algorithm)(setting(rows, public, b""))
-        plan = [agent_object.charge(index) for index in range(public["releases"])]
+        secret = _secret(c, agent)
+        teller = algorithm(c.learning.algorithm)(setting(rows, public, secret))
+        plan = [teller.charge(index) for index in range(public["releases"])]
         LedgerFile.create(place / "ledger.jsonl", shard_digest, dealt.record, budget, plan)
-        _write_private(place / "secret", _secret(c, agent))
+        _write_private(place / "secret", secret)
     _write_private(
         building / "dealt.json", json.dumps({"data_digest": dealt.digest, "earlier_runs": earlier}, indent=1).encode()
     )
