@@ -24,13 +24,14 @@ import numpy as np
 from coordinator_free.agent import Agent, Setting
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.attacks import membership, noise_tests, reconstruction, side_channels
-from coordinator_free.attacks.bounds import Bound, attacked
+from coordinator_free.attacks.bounds import Bound, attacked, expected
 from coordinator_free.attacks.charges import Account, Charge, check_charges
 from coordinator_free.attacks.inversion import InversionError, Inverted, NotPerturbed, invert
 from coordinator_free.attacks.likelihood_ratio import Environment, FreshNoise, attack_scores, environment
 from coordinator_free.attacks.recorded_states import Shifts, candidates, shift_scores, shifts
 from coordinator_free.attacks.worst_case import states, worst_alternative
 from coordinator_free.privacy.accounting import Total, total
+from coordinator_free.privacy.analytic_gaussian import gaussian_mu
 from coordinator_free.privacy.mechanisms import Mechanism, from_description
 from coordinator_free.privacy.perturbed_objective import ObjectivePerturbation
 from coordinator_free.release import FloatArray
@@ -389,9 +390,11 @@ class Auditor:
             return replace(result, why=tried.why)
         why = []
         if tried.attained is not None and tried.attained < 0.95:
-            why.append(f"the worst replacement moves it by {tried.attained:.0%} of its sensitivity")
-        if result.accounted is not None and tried.bound.ceiling < result.accounted:
-            why.append(f"{trials} trials show at most {tried.bound.ceiling:.2f}")
+            why.append(f"the worst replacement uses {tried.attained:.0%} of the sensitivity")
+        if result.accounted and 0.0 < self._delta < 1.0:
+            mu = gaussian_mu(result.accounted, self._delta)
+            shown = expected(mu, tried.bound.observations, self._delta, tried.bound.confidence)
+            why.append(f"{trials} trials would show about {shown:.2f} of all {result.accounted:.2f}")
         return replace(
             result,
             attacked=tried.bound.epsilon,

@@ -60,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = "--debug" in given
     given = [argument for argument in given if argument != "--debug"]
     names = [given[0]] if given and given[0] in COMMANDS else COMMANDS
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")  # before numpy: sums must come out in one order everywhere
     try:
         application(names)(args=given, prog_name="sottovoce")
     except KeyboardInterrupt:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
+from scipy.special import ndtr
 from scipy.stats import beta
 
 from coordinator_free.release import FloatArray
@@ -95,6 +96,21 @@ def ceiling(observations: int, delta: float, confidence: float) -> float:
     lower, _ = clopper_pearson(np.array([observations]), observations, level)
     _, upper = clopper_pearson(np.array([0]), observations, level)
     return float(_epsilon(lower, upper, delta)[0])
+
+
+def expected(mu: float, observations: int, delta: float, confidence: float) -> float:
+    """About what an attack on a Gaussian mechanism of parameter ``mu`` shows with so many outcomes for each rate.
+
+    For a mechanism of many releases, whatever its noise, the Gaussian one of equal epsilon is a good likeness. The
+    counts are taken at their means, the threshold is the best one.
+    """
+    level = (1.0 - confidence) / 2.0
+    threshold = np.linspace(-4.0 * mu, 6.0 * mu + 6.0, 400)  # of the log-likelihood ratio
+    right = np.rint(observations * ndtr(mu / 2.0 - threshold / mu))
+    wrong = np.rint(observations * ndtr(-mu / 2.0 - threshold / mu))
+    lower, _ = clopper_pearson(right, observations, level)
+    _, upper = clopper_pearson(wrong, observations, level)
+    return float(_epsilon(lower, upper, delta).max())
 
 
 def lower_bound(decision: Decision, first: FloatArray, second: FloatArray, delta: float, confidence: float) -> Bound:

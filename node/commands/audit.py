@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,7 +34,7 @@ def audit(
 
     Example: sottovoce audit runs/schools --trials 2000
     """
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
     if self_test:
         _self_test(console, as_json=as_json)
         return
