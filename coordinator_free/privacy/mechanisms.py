@@ -231,7 +231,7 @@ def from_description(description: Mapping[str, Any]) -> Mechanism:
 
         return ObjectivePerturbation.from_description(description)
     try:
-        name, norm = description["name"], description["norm"]
+        name, norm = str(description["name"]), description["norm"]
         sensitivity, scale = float(description["sensitivity"]), float(description["scale"])
         dimension = int(description["dimension"]) if name == "gamma-norm" else None
     except (KeyError, TypeError, ValueError) as error:
