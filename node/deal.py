@@ -30,13 +30,15 @@ import numpy as np
 import numpy.typing as npt
 
 from coordinator_free.agent import Activation
-from coordinator_free.agents.registry import algorithm
+from coordinator_free.agents.registry import algorithm, make
 from coordinator_free.losses import LossError, loss
 from coordinator_free.objective import LocalProblem
-from coordinator_free.privacy.mechanisms import NORMS
+from coordinator_free.privacy.ledger import Budget, LedgerError
+from coordinator_free.privacy.mechanisms import NORMS, Mechanism
 from coordinator_free.privacy.noise import simulation_secret
 from coordinator_free.release import FloatArray
 from node.config import Configuration, ConfigurationError, dump, from_table, public_digest
+from node.ledger_file import LedgerFile
 from node.shard import Rows, agent_folder, setting, shard_path, write_shard
 
 if TYPE_CHECKING:
@@ -317,13 +319,19 @@ def deal_run(configuration: Configuration, folder: Path, *, force: bool = False)
             f"run folder {folder} exists: choose another --out or run.name, or --force to replace it"
         )
     preparation = prepare(configuration)
+    for ledger in folder.glob("agents/agent-*/ledger.jsonl"):
+        if int(ledger.parent.name.removeprefix("agent-")) >= preparation.agents:
+            raise ConfigurationError(
+                f"--force: {ledger} is of an agent that the new run does not have, and ledgers are never deleted; "
+                "choose another --out or run.name"
+            )
     folder.parent.mkdir(parents=True, exist_ok=True)
     building = folder.parent / f".{folder.name}.{secrets.token_hex(4)}.partial"
     building.mkdir(mode=0o755)
     try:
         manifest = _write(preparation, building, folder)
         if folder.exists():
-            _replace(folder, building, preparation)
+            _replace(folder, building)
         else:
             building.rename(folder)
     finally:
@@ -332,9 +340,7 @@ def deal_run(configuration: Configuration, folder: Path, *, force: bool = False)
 
 
 def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, Any]:
-    from coordinator_free.privacy.ledger import Budget
     from node.earlier import earlier_runs
-    from node.ledger_file import LedgerFile
     from topology import files
 
     c, dealt, graph = preparation.configuration, preparation.dealt, preparation.network
@@ -377,10 +383,14 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, 
         place = agent_folder(building, agent)
         place.mkdir(mode=0o700)
         secret = _secret(c, agent)
-        teller = algorithm(c.learning.algorithm)(setting(rows, public, secret))
-        plan = [teller.charge(index) for index in range(public["releases"])]
-        LedgerFile.create(place / "ledger.jsonl", shard_digest, dealt.record, budget, plan)
         _write_private(place / "secret", secret)
+        speaker = make(c.learning.algorithm, setting(rows, public, secret))
+        plan = [speaker.charge(index) for index in range(public["releases"])]
+        kept = agent_folder(folder, agent) / "ledger.jsonl"
+        if kept.exists():
+            _check_room(kept, shard_digest, budget, run, plan)
+        else:
+            LedgerFile.create(place / "ledger.jsonl", shard_digest, dealt.record, budget, plan)
     _write_private(
         building / "dealt.json", json.dumps({"data_digest": dealt.digest, "earlier_runs": earlier}, indent=1).encode()
     )
@@ -388,19 +398,30 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, 
     return manifest
 
 
-def _replace(folder: Path, building: Path, preparation: Preparation) -> None:
+def _check_room(
+    ledger: Path, shard_digest: str, budget: Budget | None, run: str, plan: Sequence[Mechanism | None]
+) -> None:
+    """Raise a one-line error unless an old ledger is of the same rows and is free, and has room for the new run."""
+    try:
+        with LedgerFile.open(ledger, shard_digest) as held:
+            if (held.budget is None) != (budget is None):
+                # With a budget, a release without a mechanism would pass as one that holds nothing of the data.
+                raise LedgerError(
+                    f"ledger {ledger} is of a run {'without' if held.budget is None else 'with'} a budget"
+                )
+            held.admit(run, plan)
+    except LedgerError as error:
+        raise ConfigurationError(
+            f"--force: {error}; ledgers are never deleted: choose another --out or run.name"
+        ) from None
+
+
+def _replace(folder: Path, building: Path) -> None:
     """Put a newly dealt run in the place of an old one; ledgers that are there stay, untouched.
 
     The manifest goes first and comes last, so that a folder in between is never taken for a run.
     """
-    kept = sorted(folder.glob("agents/agent-*/ledger.jsonl"))
-    for ledger in kept:
-        agent = int(ledger.parent.name.removeprefix("agent-"))
-        if agent >= preparation.agents or _ledger_shard(ledger) != preparation.rows(agent).digest():
-            raise ConfigurationError(
-                f"--force: {ledger} belongs to other rows than those dealt now, and ledgers are never deleted; "
-                "choose another --out or run.name"
-            )
+    kept = set(folder.glob("agents/agent-*/ledger.jsonl"))
     (folder / "manifest.json").unlink(missing_ok=True)
     for path in sorted(folder.rglob("*"), reverse=True):
         if path in kept:
@@ -413,17 +434,9 @@ def _replace(folder: Path, building: Path, preparation: Preparation) -> None:
         target = folder / path.relative_to(building)
         if path.is_dir():
             target.mkdir(mode=path.stat().st_mode & 0o777, exist_ok=True)
-        elif path.name != "manifest.json" and target not in kept:
+        elif path.name != "manifest.json":
             path.rename(target)
     (building / "manifest.json").rename(folder / "manifest.json")
-
-
-def _ledger_shard(ledger: Path) -> str | None:
-    try:
-        with ledger.open(encoding="utf-8") as file:
-            return str(json.loads(file.readline().rpartition("}")[0] + "}")["shard"])
-    except (OSError, ValueError, KeyError):
-        return None
 
 
 def _secret(configuration: Configuration, agent: int) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from coordinator_free.privacy.accounting import total
+from coordinator_free.privacy.ledger import Plan
 from coordinator_free.privacy.mechanisms import Mechanism, from_description
 from coordinator_free.release import FloatArray
 
@@ -62,7 +62,7 @@ def spent(folder: Path) -> Spending:
         header, charges = read_ledger(ledger)
         if header.get("budget"):
             budget = header["budget"]
-        epsilon, found = _total(charges, float(budget["delta"]) if budget else 0.0)
+        epsilon, found = _total(charges, budget)
         epsilons.append(epsilon)
         charged += sum(count for _, count in charges)
         if epsilon > worst:
@@ -77,38 +77,43 @@ def spent(folder: Path) -> Spending:
 
 
 Charges = tuple[tuple[Mechanism | None, int], ...]
-"""Mechanisms (None: released without noise) and how many indices each was charged for."""
+"""Mechanisms and how many indices each was charged for."""
 
 
 def read_ledger(path: Path) -> tuple[dict[str, Any], Charges]:
-    """The header of a ledger and all its charges."""
-    header: dict[str, Any] = {}
+    """The header of a ledger and all its charges; a torn last line counts for all that it could have covered."""
+    lines = path.read_bytes().split(b"\n")
+    header = _record(lines[0]) or {}
     charges: Counter[Mechanism | None] = Counter()
-    for record in _records(path):
-        if "ledger" in record:
-            header = record
-        elif "first" in record:
-            described = record.get("mechanism")
-            last = record["first"] if record.get("last") is None else record["last"]
-            charges[None if described is None else from_description(described)] += last - record["first"] + 1
+    following, torn = 0, bool(lines.pop())
+    for line in lines[1:]:
+        record = _record(line)
+        if record is None:
+            torn = True
+            continue
+        described = record["mechanism"]
+        charges[None if described is None else from_description(described)] += record["last"] - record["first"] + 1
+        following = record["last"] + 1
+    plan = Plan(tuple((count, None if m is None else from_description(m)) for count, m in header.get("plan", [])))
+    if torn and following < plan.releases:
+        end, mechanism = plan.alike(following)
+        charges[mechanism] += end - following + 1
     return header, tuple(charges.items())
 
 
-def _records(path: Path) -> Iterator[dict[str, Any]]:
-    decoder = json.JSONDecoder()
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            record, _ = decoder.raw_decode(line)
-        except ValueError:
-            continue
-        if isinstance(record, dict):
-            yield record
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line[:-9])
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
 
 
-def _total(charges: Charges, delta: float) -> tuple[float, str | None]:
-    if any(mechanism is None for mechanism, _ in charges):
-        return math.inf, None
-    found = total((mechanism for mechanism, count in charges for _ in range(count)), delta)
+def _total(charges: Charges, budget: dict[str, Any] | None) -> tuple[float, str | None]:
+    """Under a budget, what has no mechanism holds nothing of the data; without one, it is the data in the open."""
+    if budget is None:
+        return (math.inf if charges else 0.0), None
+    found = total((mechanism for mechanism, count in charges for _ in range(count)), float(budget["delta"]))
     return found.epsilon, found.accountant
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from coordinator_free.agents.coordinate_descent import CoordinateDescent
 from coordinator_free.losses import SQUARED
 from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.accounting import total
@@ -143,40 +144,80 @@ def test_without_a_seed_one_is_drawn_for_the_dealing_and_never_filled_in(tmp_pat
 def test_an_existing_folder_is_never_overwritten(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     deal_run(from_table(public()), folder)
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    before = contents(folder)
     with pytest.raises(ConfigurationError, match="--force"):
         deal_run(from_table(public()), folder)
-    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert contents(folder) == before
 
 
-def test_force_goes_on_with_the_ledgers(tmp_path: Path) -> None:
+def charge_one(folder: Path, agent: int) -> bytes:
+    """Charge the first planned release of an agent as its process would; returns the ledger as it then is."""
+    setting, numbers, digest = read_shard(shard_path(folder, agent), agent_folder(folder, agent) / "secret")
+    path = agent_folder(folder, agent) / "ledger.jsonl"
+    with LedgerFile.open(path, digest) as ledger:
+        ledger.reserve(0, 0, CoordinateDescent(setting).charge(0), extra={"run": numbers["run"]})
+    return path.read_bytes()
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_force_goes_on_with_ledgers_that_have_room(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    deal_run(from_table(private()), folder)
-    ledger = agent_folder(folder, 3) / "ledger.jsonl"
-    with_charge = LedgerFile.open(ledger, read_shard(shard_path(folder, 3)).digest)
-    with_charge.reserve(0, 0, mechanism("gaussian", 0.01, 50.0, 9), extra={"run": "00"})
-    with_charge.close()
-    held = ledger.read_bytes()
-    left_over = agent_folder(folder, 3) / "final.npz"
+    first = deal_run(from_table(private()), folder)
+    held = charge_one(folder, 3)
+    left_over = agent_folder(folder, 4) / "final.npz"
     left_over.write_bytes(b"old")
-    first = json.loads((folder / "manifest.json").read_text())
-    second = deal_run(from_table(private(learning={"mu": 10.0})), folder, force=True)
-    assert ledger.read_bytes() == held
+    frugal = private(privacy={"epsilon": 1.0}, learning={"mu": 10.0})
+    second = deal_run(from_table(frugal), folder, force=True)
+    assert (agent_folder(folder, 3) / "ledger.jsonl").read_bytes() == held
     assert not left_over.exists()
     assert second["run"] != first["run"]
     assert from_table_text(folder).learning.mu == 10.0
     named = json.loads((folder / "dealt.json").read_text())["earlier_runs"]
     assert [run["run"] for run in named] == ["run"]
-    assert named[0]["epsilon_max"] > 0
+    assert 0 < named[0]["epsilon_max"] < 2.0
+
+
+def test_force_refuses_what_a_ledger_has_no_room_for(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    deal_run(from_table(private()), folder)
+    charge_one(folder, 3)
+    before = contents(folder)
+    with pytest.raises(ConfigurationError, match=r"agent-0003/ledger\.jsonl is spent: .* the budget is 2"):
+        deal_run(from_table(private()), folder, force=True)
+    free = private(privacy={"mechanism": "none", "epsilon": None, "delta": None})
+    with pytest.raises(ConfigurationError, match="of a run with a budget"):
+        deal_run(from_table(free), folder, force=True)
+    assert contents(folder) == before
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_force_refuses_a_budget_after_releases_without_one(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    deal_run(from_table(private(privacy={"mechanism": "none", "epsilon": None, "delta": None})), folder)
+    with pytest.raises(ConfigurationError, match="of a run without a budget"):
+        deal_run(from_table(private()), folder, force=True)
+
+
+def test_force_refuses_while_an_agent_speaks(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    deal_run(from_table(private()), folder)
+    with (
+        LedgerFile.open(agent_folder(folder, 0) / "ledger.jsonl", read_shard(shard_path(folder, 0), None).digest),
+        pytest.raises(ConfigurationError, match="held by another process"),
+    ):
+        deal_run(from_table(private()), folder, force=True)
 
 
 def test_force_refuses_other_rows_and_leaves_everything(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     deal_run(from_table(private()), folder)
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with pytest.raises(ConfigurationError, match="never deleted"):
+    before = contents(folder)
+    with pytest.raises(ConfigurationError, match=r"belongs to other data.*never deleted"):
         deal_run(from_table(private(run={"seed": 8})), folder, force=True)
-    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert contents(folder) == before
     assert not list(tmp_path.glob(".*"))
 
 
@@ -185,14 +226,13 @@ def test_a_run_on_the_same_rows_names_what_the_earlier_one_spent(tmp_path: Path)
     deal_run(from_table(private()), first)
     deal_run(from_table(private()), second)
     assert json.loads((second / "dealt.json").read_text())["earlier_runs"] == []
-    ledger = LedgerFile.open(agent_folder(first, 3) / "ledger.jsonl", read_shard(shard_path(first, 3)).digest)
-    ledger.reserve(0, 9, mechanism("gaussian", 0.01, 50.0, 9), extra={"run": "00"})
-    ledger.close()
+    charge_one(first, 3)
     third = tmp_path / "third"
     deal_run(from_table(private()), third)
     named = json.loads((third / "dealt.json").read_text())["earlier_runs"]
     assert [run["run"] for run in named] == ["first"]
-    expected = total([mechanism("gaussian", 0.01, 50.0, 9)] * 10, 1e-3).epsilon
+    setting = read_shard(shard_path(first, 3), agent_folder(first, 3) / "secret").setting
+    expected = total([CoordinateDescent(setting).charge(0)], 1e-3).epsilon
     assert named[0]["epsilon_max"] == pytest.approx(expected, rel=1e-9)
 
 
