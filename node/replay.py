@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import math
 import select
-import stat
+import socket
 import sys
 import termios
 import time
@@ -105,6 +105,7 @@ class Stage:
         self._socket.setsockopt(zmq.XPUB_NODROP, 1)
         self._socket.setsockopt(zmq.XPUB_VERBOSER, 1)
         self._socket.ipv6 = endpoint.startswith("tcp://[")
+        self.endpoint = ""
         self._everything = 0
         self._names = 0
         try:
@@ -134,6 +135,9 @@ class Stage:
     def _end(self, linger_ms: int) -> None:
         self._socket.close(linger_ms)
         self._context.term()
+        path = _ipc_path(self.endpoint)
+        if path is not None:
+            path.unlink(missing_ok=True)
 
     @property
     def subscribers(self) -> int:
@@ -167,14 +171,23 @@ class Stage:
         self._socket.send_multipart(frame.parts)
 
 
+def _ipc_path(endpoint: str) -> Path | None:
+    return Path(endpoint.removeprefix("ipc://")) if endpoint.startswith("ipc://") and "@" not in endpoint else None
+
+
 def _refuse_occupied(endpoint: str) -> None:
-    """Binding an ipc path takes it away from whoever listens there, so a path that exists is refused."""
-    if not endpoint.startswith("ipc://"):
+    """Binding an ipc path takes it away from whoever listens there, so only one that nobody answers at is taken."""
+    path = _ipc_path(endpoint)
+    if path is None or not path.exists():
         return
-    path = Path(endpoint.removeprefix("ipc://"))
-    with contextlib.suppress(OSError):
-        what = "a socket, perhaps a run's own" if stat.S_ISSOCK(path.stat().st_mode) else "a file"
-        raise ReplayError(f"--to {endpoint}: {path} exists already ({what}); name a path that does not")
+    with socket.socket(socket.AF_UNIX) as door:
+        try:
+            door.connect(str(path))
+        except ConnectionRefusedError:
+            return
+        except OSError as error:
+            raise ReplayError(f"--to {endpoint}: {path} exists and is no free socket ({error.strerror})") from None
+    raise ReplayError(f"--to {endpoint}: somebody speaks there, perhaps an agent of a run; name another endpoint")
 
 
 class Terminal:

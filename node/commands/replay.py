@@ -88,7 +88,9 @@ def _play(
         total = summary.frames * loop
     with Stage(to) as stage:
         if stage.subscribers < wait_subscribers:
-            console.print(f"waiting at {stage.endpoint} for {wait_subscribers} subscribers")
+            console.print(
+                f"waiting at {stage.endpoint} for {wait_subscribers} subscriber{'s' * (wait_subscribers > 1)}"
+            )
         stage.wait_for(wait_subscribers)
         bars = Progress(
             TextColumn("{task.description}"),
