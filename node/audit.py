@@ -10,7 +10,6 @@ Rules that hold here:
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Sequence
@@ -32,9 +31,10 @@ from coordinator_free.attacks.recorded_states import Shifts, candidates, shift_s
 from coordinator_free.attacks.worst_case import states, worst_alternative
 from coordinator_free.privacy.accounting import Total, total
 from coordinator_free.privacy.analytic_gaussian import gaussian_mu
-from coordinator_free.privacy.mechanisms import Mechanism, from_description
-from coordinator_free.privacy.perturbed_objective import ObjectivePerturbation
+from coordinator_free.privacy.ledger import LedgerError
+from coordinator_free.privacy.mechanisms import Mechanism
 from coordinator_free.release import FloatArray
+from node.ledger_file import LedgerFile
 from node.recorded import Recording, read_recording
 from node.shard import agent_folder, setting
 
@@ -160,10 +160,10 @@ class Auditor:
         self._private = recording.run.configuration.private
         self._make = algorithm(str(recording.run.manifest["algorithm"]))
         self._delta = recording.run.configuration.privacy.delta or 0.0
-        self._accounts = [self._account(agent) for agent in range(self._run.agents)]
         self._inverted: dict[int, list[Inverted]] = {}
         self.findings: list[str] = []
         self.notes: list[str] = []
+        self._accounts = [self._account(agent) for agent in range(self._run.agents)]
 
     def all(self, trials: int, confidence: float, agents: Sequence[int], record: int | None) -> Audit:
         """Every part, in order."""
@@ -225,7 +225,8 @@ class Auditor:
             sent += len(self._recording.of(agent))
         found = list(dict.fromkeys(found))
         self.findings += found
-        return {"ok": not found, "charged": charged, "heard": sent, "findings": len(found)}
+        failed = len(self.findings)
+        return {"ok": not failed, "charged": charged, "heard": sent, "findings": failed}
 
     def _configured(self) -> list[str]:
         """Public numbers of a private run that were made from private data."""
@@ -244,23 +245,22 @@ class Auditor:
         return found
 
     def _account(self, agent: int) -> Account:
-        charges: list[Charge] = []
-        earlier: list[Mechanism | None] = []
-        budget = None
-        for line in _ledger_lines(agent_folder(self._run.folder, agent) / "ledger.jsonl"):
-            if "ledger" in line and line.get("budget"):
-                budget = (float(line["budget"]["epsilon"]), float(line["budget"]["delta"]))
-            if "first" not in line:
-                continue
-            mechanism = _mechanism(line.get("mechanism"))
-            first, last = int(line["first"]), line.get("last")
-            if last is None:
-                continue  # nothing private is ever said
-            if line.get("run", self._run.run.hex()) == self._run.run.hex():
-                charges.append(Charge(first, int(last), mechanism))
-            else:
-                earlier += [mechanism] * (int(last) - first + 1)
-        return Account(charges, earlier, budget)
+        """The agent's ledger; one that is missing, damaged or of other data is a finding, and nothing is charged."""
+        path = agent_folder(self._run.folder, agent) / "ledger.jsonl"
+        try:
+            with LedgerFile.open(path, self._run.rows[agent].digest()) as ledger:
+                mine = self._run.run.hex()
+                charges = [c for c in ledger.ledger.charges if c.run == mine]
+                earlier = [c for c in ledger.ledger.charges if c.run != mine]
+                budget = None if ledger.budget is None else (ledger.budget.epsilon, ledger.budget.delta)
+        except LedgerError as error:
+            self.findings.append(f"agent {agent}: {error}")
+            return Account([])
+        return Account(
+            [Charge(c.first, c.last, c.mechanism) for c in charges],
+            [c.mechanism for c in earlier for _ in range(c.first, c.last + 1)],
+            budget,
+        )
 
     # -- 3: noise -------------------------------------------------------------------------------------------------
 
@@ -562,32 +562,6 @@ class _Tried:
     record: int | None = None
     attained: float | None = None
     why: str = ""
-
-
-def _ledger_lines(path: Path) -> list[dict[str, Any]]:
-    """The JSON objects of a ledger, checksums left aside: what is torn was charged by whoever tore it."""
-    decoder = json.JSONDecoder()
-    found = []
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise AuditError(f"ledger {path} cannot be read: {error.strerror}") from None
-    for line in lines:
-        try:
-            record, _ = decoder.raw_decode(line)
-        except ValueError:
-            continue
-        if isinstance(record, dict):
-            found.append(record)
-    return found
-
-
-def _mechanism(described: dict[str, Any] | None) -> Mechanism | None:
-    if described is None:
-        return None
-    if described.get("name") == ObjectivePerturbation.name:
-        return ObjectivePerturbation.from_description(described)
-    return from_description(described)
 
 
 def _mean_size(sizes: dict[int, int]) -> float:
