@@ -23,6 +23,7 @@ from coordinator_free.agent import Setting
 from coordinator_free.losses import loss
 from coordinator_free.objective import LocalProblem
 from coordinator_free.release import FloatArray
+from node.npz import Arrays, packed_with_index, unpacked_by_index
 
 
 class ShardError(ValueError):
@@ -42,7 +43,7 @@ class Rows:
         """SHA-256 (hex) over shapes and bytes: what a ledger belongs to."""
         hasher = hashlib.sha256(b"sottovoce shard 1")
         for array in (self.x, self.y, self.x_test, self.y_test):
-            hasher.update(json.dumps(array.shape).encode())
+            hasher.update(str(list(array.shape)).encode())
             hasher.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
         return hasher.hexdigest()
 
@@ -72,8 +73,9 @@ def write_shard(path: Path, rows: Rows, public: Mapping[str, Any]) -> None:
     """Write a new shard file, mode 0600; raises FileExistsError rather than overwrite one."""
     document = np.frombuffer(json.dumps(public).encode(), dtype=np.uint8)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    arrays: Arrays = {"x": rows.x, "y": rows.y, "x_test": rows.x_test, "y_test": rows.y_test, "public": document}
     with os.fdopen(descriptor, "wb") as file:
-        np.savez(file, x=rows.x, y=rows.y, x_test=rows.x_test, y_test=rows.y_test, public=document)
+        file.write(packed_with_index(arrays))
 
 
 def read_shard(path: Path | str, secret: Path | str | None = None) -> ShardFile:
@@ -82,16 +84,18 @@ def read_shard(path: Path | str, secret: Path | str | None = None) -> ShardFile:
     Raises `ShardError` if a file is missing or damaged, or if the rows are not those that the shard names.
     """
     rows, public = read_rows(path)
-    return ShardFile(setting(rows, public, read_secret(secret) if secret is not None else b""), public, rows.digest())
+    own = read_secret(secret) if secret is not None else b""
+    return ShardFile(setting(rows, public, own), public, str(public["shard_digest"]))
 
 
 def read_rows(path: Path | str) -> tuple[Rows, dict[str, Any]]:
     """All rows of a shard file, held-out ones too, and its public numbers. Raises `ShardError`."""
     try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            rows = Rows(*(_array(archive[key]) for key in ("x", "y", "x_test", "y_test")))
-            public: dict[str, Any] = json.loads(archive["public"].tobytes())
-            named = public["shard_digest"]
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a Path's own open costs every agent pages
+            archive = unpacked_by_index(file.read())
+        rows = Rows(*(_array(archive[key]) for key in ("x", "y", "x_test", "y_test")))
+        public: dict[str, Any] = json.loads(archive["public"].tobytes())
+        named = public["shard_digest"]
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
         raise ShardError(f"shard {path} cannot be read: {error}") from None
     if rows.digest() != named:
