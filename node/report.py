@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from node.pictures import COLOURS, LABELS
-from node.results import facts, model_rows
+from node.results import QUARTERS, facts, model_rows
 
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;color:#1f2933;max-width:60rem;margin:2rem auto;padding:0 1rem}
@@ -47,7 +47,7 @@ def _table(results: dict[str, Any], details: dict[str, Any]) -> str:
     head = "".join(f"<th>{html.escape(cell)}</th>" for cell in heads)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     below = "".join(f"<p class='note'>{html.escape(note)}</p>" for note in notes)
-    return f"<table><tr>{head}</tr>{body}</table>{below}"
+    return f"<table><tr>{head}</tr>{body}</table><p class='note'>{QUARTERS}</p>{below}"
 
 
 def _convergence(go: Any, details: dict[str, Any]) -> tuple[str, Any] | None:

@@ -14,6 +14,8 @@ from node.run_folder import RunFolderError, read_json
 
 ORDER = ("zero", "alone", "best_ridge", "together", "released_average", "finish", "pooled")
 
+QUARTERS = "ranges: quarters of the agents by their training records"
+
 
 def show(folder: Path, results: dict[str, Any], console: Console) -> None:
     """Print the table of the run in ``folder``; raises `RunFolderError` if it was not judged yet."""
@@ -26,7 +28,8 @@ def show(folder: Path, results: dict[str, Any], console: Console) -> None:
 def render(results: dict[str, Any], details: dict[str, Any]) -> RenderableType:
     """The table, the facts below it, and the notes that must not be missed."""
     heads, rows, notes = model_rows(results, details)
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), caption_justify="left")
+    table.caption = QUARTERS
     for place, head in enumerate(heads):
         table.add_column(head, justify="left" if place == 0 else "right", no_wrap=True)
     for row in rows:
@@ -43,8 +46,7 @@ def render(results: dict[str, Any], details: dict[str, Any]) -> RenderableType:
 def model_rows(results: dict[str, Any], details: dict[str, Any]) -> tuple[list[str], list[list[str]], list[str]]:
     """Heads, rows and notes: each kind of model with its mean, its worst agent, and its mean by dataset size."""
     quarters = details["quarters"]
-    heads = [_metric(results), "mean", "worst agent"]
-    heads += [f"{_span(quarter['records'])} records" for quarter in quarters]
+    heads = [_metric(results), "mean", "worst", *(_span(quarter["records"]) for quarter in quarters)]
     rows = []
     for kind in ORDER:
         summary = results.get(kind) or details.get(kind)
