@@ -57,9 +57,10 @@ def one_seed(seed: int) -> dict[str, dict[str, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    rows = [one_seed(seed) for seed in range(options.seeds)]
+    rows = [one_seed(seed) for seed in range(options.first, options.first + options.seeds)]
     names = list(rows[0])
     result = {
         "seeds": options.seeds,

@@ -10,6 +10,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
+from hypothesis import settings
 from scipy import sparse
 
 from coordinator_free.agent import Agent, Setting
@@ -18,6 +19,9 @@ from coordinator_free.losses import Loss
 from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.noise import simulation_secret
 from topology.network import Network
+
+settings.register_profile("no-deadline", deadline=None)  # a busy machine is no failure
+settings.load_profile("no-deadline")
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
