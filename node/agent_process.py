@@ -123,6 +123,7 @@ class Life:
         self._state = State.STARTING
         self._bytes = 0
         self._repeated = 0
+        self._memory: int | None = None
         self._ready_after = 0.0
         self._heard_at = time.monotonic()
         self._journal = Journal(around.folder / "journal.bin")
@@ -277,6 +278,7 @@ class Life:
             self._in_rounds(self._inbox)
         else:
             self._on_a_clock(self._inbox)
+        self._memory = _proportional_memory()
 
     def _on_a_clock(self, inbox: NewestInbox) -> None:
         """Wake at the ticks of a Poisson clock; the socket is drained at a tick, not at each arrival."""
@@ -437,7 +439,7 @@ class Life:
             "dropped_by_reason": dict(receiver.dropped),
             "bytes": self._bytes,
             "charged": self._charger.charged,
-            "pss_kb": _proportional_memory(),
+            "pss_kb": self._memory,
         }
         write_whole(self._around.folder / "final.json", json.dumps(counted, indent=1).encode())
 

@@ -32,6 +32,8 @@ GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 AFTERMATH = 3.0
 """Seconds that the eavesdropper has to complete its capture after the last agent ended."""
+CLOSING = 30.0
+"""Seconds that it then has to close its log."""
 EAVESDROPPER = "eavesdropper"
 
 
@@ -48,6 +50,7 @@ class Zygote:
         self._children: dict[int, int | str] = {}
         self._stopping_since: float | None = None
         self._quiet_since: float | None = None
+        self._told = False
         self._received = b""
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
@@ -159,10 +162,12 @@ class Zygote:
         agents_left = any(who != EAVESDROPPER for who in self._children.values())
         if self._children and not agents_left and self._started_agents:
             if self._quiet_since is None:
-                self._quiet_since = now
-            elif now >= self._quiet_since + AFTERMATH:
+                self._quiet_since, self._told = now, False
+            elif now >= self._quiet_since + AFTERMATH and not self._told:
                 self._signal_all(signal.SIGTERM)
-                self._quiet_since = now
+                self._told = True
+            elif now >= self._quiet_since + AFTERMATH + CLOSING:
+                self._signal_all(signal.SIGKILL)
         else:
             self._quiet_since = None
 
