@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from node.shard import ShardError
 from node.verify import Verdict
 from node.verify import verify as execute_again
 
@@ -26,11 +27,19 @@ def verify(
 
     Example: sottovoce verify runs/schools
     """
-    verdict = execute_again(run)
+    console = Console(highlight=False, soft_wrap=True)
+    try:
+        verdict = execute_again(run)
+    except ShardError as error:
+        if as_json:
+            print(json.dumps({"ok": False, "findings": [str(error)]}, indent=1))
+        else:
+            console.print(f"[red]not verified[/]: {escape(str(error))}")
+        raise typer.Exit(1) from None
     if as_json:
         print(json.dumps(verdict.as_json(), indent=1))
     else:
-        show(verdict, Console(highlight=False, soft_wrap=True))
+        show(verdict, console)
     if not verdict.ok:
         raise typer.Exit(1)
 
