@@ -254,16 +254,20 @@ def release_dimension(configuration: Configuration, dimension: int) -> int:
 
 
 def multipliers(configuration: Configuration, dimension: int) -> FloatArray:
-    """One noise scale for each update, in units of its sensitivity; empty without a mechanism."""
+    """One noise scale for each charged release, in units of its sensitivity; empty without a mechanism.
+
+    Each update is charged, or as many as the algorithm's static method ``charged(updates)`` says.
+    """
     privacy = configuration.privacy
     if not configuration.private:
         return np.empty(0)
     from coordinator_free.privacy.accounting import calibrate
 
     assert privacy.epsilon is not None
+    own = getattr(algorithm(configuration.learning.algorithm), "charged", None)
     return calibrate(
         privacy.mechanism,
-        configuration.clock.updates,
+        configuration.clock.updates if own is None else int(own(configuration.clock.updates)),
         privacy.epsilon,
         privacy.delta or 0.0,
         privacy.allocation,

@@ -10,6 +10,7 @@ from coordinator_free.agent import Agent, Setting
 
 KNOWN: dict[str, str] = {
     "coordinate-descent": "coordinator_free.agents.coordinate_descent:CoordinateDescent",
+    "propagation": "coordinator_free.agents.propagation:Propagation",
 }
 """Where each algorithm is: imported only when it is asked for."""
 

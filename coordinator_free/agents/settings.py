@@ -12,8 +12,8 @@ class SettingError(ValueError):
     """A setting with which an agent cannot be made."""
 
 
-def checked(setting: Setting) -> Setting:
-    """The setting itself, if an agent that charges ``updates`` clipped releases can be made of it.
+def checked(setting: Setting, charged: int) -> Setting:
+    """The setting itself, if an agent whose first ``charged`` releases may be noised can be made of it.
 
     Raises `SettingError` naming the setting, the value and what would be accepted.
     """
@@ -33,8 +33,8 @@ def checked(setting: Setting) -> Setting:
         raise SettingError(f"privacy.mechanism = {setting.mechanism!r}: known are none, {', '.join(NORMS)}")
     if setting.clip is None or not (np.isfinite(setting.clip) and setting.clip > 0):
         raise SettingError(f"privacy.clip = {setting.clip}: a private run needs a finite number > 0")
-    if setting.problem.records and len(setting.multipliers) != setting.updates:
-        raise SettingError(f"{len(setting.multipliers)} noise multipliers for {setting.updates} releases: one for each")
+    if setting.problem.records and len(setting.multipliers) != charged:
+        raise SettingError(f"{len(setting.multipliers)} noise multipliers for {charged} charged releases: one for each")
     if setting.problem.records and len(setting.secret) == 0:
         raise SettingError(f"agent {setting.agent} has no noise secret")
     return setting

@@ -171,7 +171,10 @@ def test_a_wake_that_says_nothing_changes_nothing(regular, problems, team) -> No
         ({"neighbours": (), "weights": np.empty(0)}, "no neighbours"),
         ({"mechanism": "gauss"}, "privacy.mechanism = 'gauss'"),
         ({"mechanism": "gaussian", "multipliers": np.ones(2), "clip": None}, "privacy.clip = None"),
-        ({"mechanism": "gaussian", "multipliers": np.ones(1), "clip": 1.0}, "1 noise multipliers for 2 releases"),
+        (
+            {"mechanism": "gaussian", "multipliers": np.ones(1), "clip": 1.0},
+            "1 noise multipliers for 2 charged releases",
+        ),
         ({"mechanism": "gaussian", "multipliers": np.ones(2), "clip": 1.0, "secret": b""}, "no noise secret"),
         ({"dimension": 4}, "3 columns"),
         ({"updates": -1}, "clock.updates = -1"),
