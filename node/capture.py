@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from node.wire import EVERYBODY, Refused, decode_header, topic
+from node.wire import Refused, decode_header, topic
 
 Ranges = tuple[tuple[int, int | None], ...]
 """First and last index of each range, both included; a last of None is not known, because no `done` was heard."""
@@ -181,7 +181,7 @@ class CaptureCounter:
         self.bytes += size
         header = decode_header(parts[1])
         number, recipient = header["from"], header["to"]
-        if number >= EVERYBODY or (recipient or 0) >= EVERYBODY or parts[0] != topic(number, recipient):
+        if parts[0] != topic(number, recipient):
             raise Refused("topic")
         if self._run is None:
             self._run = header["run"]

@@ -313,6 +313,11 @@ def _cell(value: object) -> object:
     return value
 
 
+def _fitting(value: object) -> object:
+    """Null for a number that no run has and a signed 64-bit column cannot hold."""
+    return None if isinstance(value, int) and value >= 1 << 63 else value
+
+
 def write_parquet(frames: Iterable[Frame], path: Path, batch: int = 10_000) -> int:
     """A Parquet file with the columns of `COLUMNS`; returns how many rows. Raises ValueError without pyarrow."""
     try:
@@ -337,7 +342,7 @@ def write_parquet(frames: Iterable[Frame], path: Path, batch: int = 10_000) -> i
     with pq.ParquetWriter(path, schema) as writer:
 
         def put() -> None:
-            columns = {column: [one.get(column) for one in waiting] for column in COLUMNS}
+            columns = {column: [_fitting(one.get(column)) for one in waiting] for column in COLUMNS}
             writer.write_table(pa.table(columns, schema=schema))
             waiting.clear()
 
