@@ -248,7 +248,7 @@ class Auditor:
         """The agent's ledger; one that is missing, damaged or of other data is a finding, and nothing is charged."""
         path = agent_folder(self._run.folder, agent) / "ledger.jsonl"
         try:
-            with LedgerFile.open(path, self._run.rows[agent].digest()) as ledger:
+            with LedgerFile.read(path, self._run.rows[agent].digest()) as ledger:
                 mine = self._run.run.hex()
                 charges = [c for c in ledger.ledger.charges if c.run == mine]
                 earlier = [c for c in ledger.ledger.charges if c.run != mine]

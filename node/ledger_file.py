@@ -104,6 +104,22 @@ class LedgerFile:
             os.close(descriptor)
             raise
 
+    @classmethod
+    def read(cls, path: Path, shard_digest: str) -> LedgerFile:
+        """The ledger as it stands, for an auditor: not held, so that it may be read while its agent speaks.
+
+        Nothing can be charged to it. Raises `LedgerError` like `open`.
+        """
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise LedgerError(f"ledger {path} cannot be opened: {error.strerror}") from None
+        try:
+            return cls(path, descriptor, shard_digest)
+        except BaseException:
+            os.close(descriptor)
+            raise
+
     @property
     def budget(self) -> Budget | None:
         """What all runs on the data may cost together; None where no privacy is promised."""

@@ -19,9 +19,9 @@ import msgpack
 from coordinator_free.release import Release
 from node.capture import Capture, CaptureCounter
 from node.journal import read_journal
+from node.logs import frames_of, logs_of
 from node.run_folder import RunFolder, RunFolderError, read_manifest, read_run
 from node.shard import agent_folder, shard_path
-from node.traffic_log import TrafficLogReader
 from node.wire import KEYS, Parts, Refused, decode
 
 Key = tuple[int, int]
@@ -78,27 +78,24 @@ def read_recording(folder: Path) -> Recording:
                 f"{folder} has no shard of agent {agent}: an audit plays the one who knows every record"
             )
     run = read_run(folder)
-    log = folder / "traffic.mcap"
+    logs = logs_of(folder)
     journals = [agent_folder(folder, agent) / "journal.bin" for agent in range(run.agents)]
-    if not log.exists() and not any(path.exists() for path in journals):
+    if not logs and not any(path.exists() for path in journals):
         raise RunFolderError(f"{folder} has neither a traffic log nor journals: nothing was said, or nobody heard it")
     counter = CaptureCounter(run.run, range(run.agents))
     recording = Recording(run, counter.verdict())
     frames: dict[Key, set[bytes]] = {}
     unknown: Counter[str] = Counter()
-    if log.exists():
-        reader = TrafficLogReader(log)
-        for frame in reader:
-            kind = counter.hear(frame.parts)
-            if kind is None:
-                unknown.update(_unknown_keys(frame.parts))
-            elif kind == "release":
-                _take(recording, frame.parts, frame.time_ns, frames)
-        recording.damage = [f"{d.size} bytes from byte {d.offset}: {d.meaning}" for d in reader.damage]
+    for frame in frames_of(folder, recording.damage):
+        kind = counter.hear(frame.parts)
+        if kind is None:
+            unknown.update(_unknown_keys(frame.parts))
+        elif kind == "release":
+            _take(recording, frame.parts, frame.time_ns, frames)
     recording.capture = counter.verdict()
     _note_frames(recording, unknown)
     for agent, path in enumerate(journals):
-        _read_journal(recording, agent, path, frames, complete=log.exists() and recording.capture.complete)
+        _read_journal(recording, agent, path, frames, complete=bool(logs) and recording.capture.complete)
     return recording
 
 
@@ -111,11 +108,18 @@ def _take(recording: Recording, parts: Parts, time_ns: int, frames: dict[Key, se
     if whole in known:
         return
     known.add(whole)
+    recording.bodies.setdefault(release.sender, Counter())[len(parts[2])] += 1
+    if len(parts[2]) != _due(recording, release.sender):
+        return  # a receiver drops it
     recording.heard.setdefault(key, release)
     recording.said.setdefault(release.sender, []).append(release)
     recording.first_ns.setdefault(key, time_ns)
     recording.headers.setdefault(release.sender, []).append(len(parts[1]))
-    recording.bodies.setdefault(release.sender, Counter())[len(parts[2])] += 1
+
+
+def _due(recording: Recording, agent: int) -> int:
+    """Bytes that every release of the agent has."""
+    return 8 * int(recording.run.public[agent]["release_dimension"])
 
 
 def _read_journal(
@@ -164,7 +168,7 @@ def _note_frames(recording: Recording, unknown: Counter[str]) -> None:
     for reason, count in recording.capture.refused.items():
         recording.findings.append(f"{count} frames are no messages of this run: {reason}")
     for agent, sizes in sorted(recording.bodies.items()):
-        due = 8 * int(recording.run.public[agent].get("release_dimension", recording.run.manifest["dimension"]))
+        due = _due(recording, agent)
         odd = {size: count for size, count in sizes.items() if size != due}
         for size, count in sorted(odd.items()):
             recording.findings.append(f"agent {agent}: {count} releases of {size} bytes, every one should have {due}")

@@ -46,7 +46,8 @@ class Difference:
 @dataclass(frozen=True)
 class Verdict:
     """``differences``: the first of each agent, in the order in which they were heard; ``findings``: frames that are
-    wrong by themselves; ``exact``: whether the comparison was bit for bit; ``missing``: releases that nobody has.
+    wrong by themselves; ``exact``: whether the comparison was bit for bit; ``missing``: releases that nobody has;
+    ``stopped``: where an agent could not be followed further, because what it used is missing.
     """
 
     agents: int
@@ -55,12 +56,14 @@ class Verdict:
     missing: int
     exact: bool
     differences: tuple[Difference, ...]
+    stopped: tuple[Difference, ...]
     findings: tuple[str, ...]
     damage: tuple[str, ...]
 
     @property
     def ok(self) -> bool:
-        return not self.differences and not self.findings and self.releases > 0
+        wrong = self.differences or self.findings
+        return not wrong and not self.stopped and self.missing == 0 and self.releases > 0
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -71,6 +74,7 @@ class Verdict:
             "missing": self.missing,
             "bit_for_bit": self.exact,
             "differences": [vars(difference) for difference in self.differences],
+            "not_followed_further": [vars(stop) for stop in self.stopped],
             "findings": list(self.findings),
             "damage": list(self.damage),
         }
@@ -82,7 +86,8 @@ def verify(folder: Path) -> Verdict:
     run = recording.run
     exact = build() == run.manifest["build"]
     make = algorithm(str(run.manifest["algorithm"]))
-    differences = []
+    differences: list[Difference] = []
+    stopped: list[Difference] = []
     for agent in range(run.agents):
         recorded = recording.of(agent)
         secret = read_secret(agent_folder(folder, agent) / "secret")
@@ -92,7 +97,8 @@ def verify(folder: Path) -> Verdict:
         if found is not None:
             index, reason = found
             release = next(r for r in recorded if r.index == index)
-            differences.append(Difference(agent, index, reason, computed_from(release)))
+            lacking = any(pair not in recording.heard for pair in release.used)
+            (stopped if lacking else differences).append(Difference(agent, index, reason, computed_from(release)))
     late = max(recording.first_ns.values(), default=0) + 1
     differences.sort(key=lambda d: (recording.first_ns.get((d.agent, d.index), late), d.index, d.agent))
     return Verdict(
@@ -102,6 +108,7 @@ def verify(folder: Path) -> Verdict:
         missing=_missing(recording),
         exact=exact,
         differences=tuple(differences),
+        stopped=tuple(stopped),
         findings=tuple(recording.findings),
         damage=tuple(recording.damage),
     )

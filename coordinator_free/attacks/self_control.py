@@ -32,9 +32,9 @@ from topology.families import build
 AGENTS, UPDATES, RECORDS, DIMENSION = 20, 10, 5, 3
 DELTA = math.exp(-5)
 CONFIDENCE = 0.99
-TRIALS = 40000
+TRIALS = 25000
 SECRET = b"controls of the auditor itself.."
-MINIMUM = 0.8
+MINIMUM = 0.75
 """The share of a known epsilon that has to be shown with `TRIALS` trials."""
 
 

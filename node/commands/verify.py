@@ -51,6 +51,8 @@ def show(verdict: Verdict, console: Console) -> None:
         console.print(f"[green]verified[/]: {verdict.releases} releases of {verdict.agents} agents, {how}")
     elif verdict.releases == 0:
         console.print("[red]not verified[/]: nothing was said")
+    elif not verdict.differences and not verdict.findings:
+        console.print(f"[yellow]incomplete[/]: what there is of {verdict.agents} agents is what their code says, {how}")
     else:
         wrong = len(verdict.differences)
         console.print(f"[red]not verified[/]: {wrong} of {verdict.agents} agents differ from their code, {how}")
@@ -58,6 +60,8 @@ def show(verdict: Verdict, console: Console) -> None:
         console.print(f"  {escape(difference.in_words())}")
     for finding in verdict.findings[:_SHOWN]:
         console.print(f"  {escape(finding)}")
+    for stop in verdict.stopped[:_SHOWN]:
+        console.print(f"  not followed further: {escape(stop.in_words())}")
     hidden = max(0, len(verdict.differences) - _SHOWN) + max(0, len(verdict.findings) - _SHOWN)
     if hidden:
         console.print(f"  and {hidden} more (--json shows all)")
