@@ -8,11 +8,11 @@ import numpy as np
 
 from coordinator_free.losses import Loss
 from coordinator_free.objective import graph_objective
-from coordinator_free.release import FloatArray, Release
+from coordinator_free.release import FloatArray
 from node.run_folder import RunFolder
 
-POINTS = 60
-"""Moments at which a run is looked at."""
+POINTS, POINTS_OF_MANY, MANY = 60, 25, 300
+"""Moments at which a run is looked at, which are fewer from `MANY` agents on."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class CurveRecorder:
     def __init__(self, run: RunFolder, judge: Loss, optimum: FloatArray | None, expected: int) -> None:
         self._run, self._judge, self._optimum = run, judge, optimum
         self._models = np.zeros((run.agents, run.manifest["dimension"]))
-        self._every = max(1, expected // POINTS)
+        self._every = max(1, expected // (POINTS if run.agents < MANY else POINTS_OF_MANY))
         self._heard = 0
         self._sum = np.zeros(run.manifest["dimension"])
         self._summed = 0
@@ -44,16 +44,17 @@ class CurveRecorder:
         self.curve = Curve()
         self._look()
 
-    def hear(self, release: Release) -> None:
-        """Take in one release; those of another length than the models, or of unknown agents, are passed over."""
-        if release.vector.shape != (self._models.shape[1],) or release.sender >= len(self._models):
+    def hear(self, sender: int, vector: FloatArray, *, first_word: bool = False) -> None:
+        """Take in one release; those of another length than the models, or of unknown agents, are passed over.
+
+        ``first_word``: it is an agent's first, which is independent of the data and not averaged.
+        """
+        if vector.shape != (self._models.shape[1],) or sender >= len(self._models) or not np.isfinite(vector).all():
             return
-        if not np.isfinite(release.vector).all():
-            return
-        self._models[release.sender] = release.vector
+        self._models[sender] = vector
         self._heard += 1
-        if release.index > 0:
-            self._sum += release.vector
+        if not first_word:
+            self._sum += vector
             self._summed += 1
         if self._heard % self._every == 0:
             self._look()

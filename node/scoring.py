@@ -27,16 +27,16 @@ from coordinator_free.agent import Activation
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.losses import Loss, Squared, loss
 from coordinator_free.objective import ProblemError, optimum, relative_gap
-from coordinator_free.release import FloatArray, Release
+from coordinator_free.release import FloatArray
 from node.capture import CaptureCounter
 from node.config import NEEDS_MU
 from node.curve import Curve, CurveRecorder
+from node.logs import frames_of, logs_of
 from node.npz import write_whole
 from node.run_folder import RunFolder, read_json, read_run
 from node.shard import Rows, agent_folder, agent_name
 from node.spending import Spending, spent
-from node.traffic_log import TrafficLogReader
-from node.wire import Refused, decode
+from node.wire import decode_header
 
 NOT_COVERED = (
     "alone, pooled, zero and best_ridge, which are computed from the data",
@@ -195,21 +195,20 @@ class _Heard:
 
 
 def _listen(run: RunFolder, judge: Loss, best: FloatArray | None) -> _Heard | None:
-    """One pass over the traffic log, if there is one."""
-    path = run.folder / "traffic.mcap"
-    if not path.exists():
+    """One pass over the traffic logs, if there are any."""
+    if not logs_of(run.folder):
         return None
     counter = CaptureCounter(run.run, range(run.agents))
     expected = sum(public["releases"] for public in run.public)
     recorder = CurveRecorder(run, judge, best, expected)
+    consensus = _is_consensus(run)
     first = last = 0
-    for frame in TrafficLogReader(path):
+    for frame in frames_of(run.folder, []):
         releases = counter.releases
-        if counter.hear(frame.parts) == "release" and counter.releases > releases:
-            with suppress(Refused):
-                release = decode(frame.parts)
-                if isinstance(release, Release):
-                    recorder.hear(release)
+        if counter.hear(frame.parts) == "release" and counter.releases > releases and len(frame.body) % 8 == 0:
+            sender = int.from_bytes(frame.topic[:4], "big")
+            first_word = consensus and decode_header(frame.header)["index"] == 0
+            recorder.hear(sender, np.frombuffer(frame.body, dtype="<f8"), first_word=first_word)
         first, last = first or frame.time_ns, frame.time_ns
     verdict = counter.verdict()
     seconds = (last - first) / 1e9 if first else None
