@@ -24,8 +24,6 @@ from coordinator_free.privacy.noise import FloatArray
 LossDistribution = Any  # dp_accounting's PrivacyLossDistribution, which has no types
 
 _TAIL = 1e-17
-_QUADRATURE_ERROR = 1e-13
-"""Bound of the error of `norm_loss_at_most`, added so that the result is rounded up; tested against finer nodes."""
 _NODES = 96
 
 
@@ -69,7 +67,7 @@ def gamma_norm(multiplier: float, dimension: int, step: float) -> LossDistributi
     grid = _grid(min(shift, shift * (10.0 + shift) / math.sqrt(dimension)), step)
     at_most = norm_loss_at_most(grid * step, shift, dimension)
     growth = np.exp(grid * step)
-    delta = (1.0 - at_most) - growth * at_most[::-1] + _QUADRATURE_ERROR * (1.0 + growth)
+    delta = (1.0 - at_most) - growth * at_most[::-1] + quadrature_error(dimension) * (1.0 + growth)
     return _connect(grid, delta, shift, step)
 
 
@@ -100,6 +98,11 @@ def _connect(grid: FloatArray, delta: FloatArray, largest: float, step: float) -
     return library.PrivacyLossDistribution(
         pld_pmf.create_pmf_pessimistic_connect_dots(step, grid, np.minimum.accumulate(delta))
     )
+
+
+def quadrature_error(dimension: int) -> float:
+    """Bound of the error of `norm_loss_at_most`: its nodes, and the cancellation in the Gamma law's logarithm."""
+    return 3e-13 + 3e-15 * dimension
 
 
 def norm_loss_at_most(loss: FloatArray, shift: float, dimension: int, nodes: int = _NODES) -> FloatArray:
