@@ -57,7 +57,7 @@ class _Stage(Post):
     def wait(self, seconds: float) -> None:
         pass
 
-    def close(self) -> None:
+    def close(self, _: float = 0.0) -> None:
         pass
 
 

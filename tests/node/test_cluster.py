@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 from pathlib import Path
 
@@ -192,9 +193,9 @@ def test_an_agent_without_its_ledger_refuses_to_speak(tmp_path: Path) -> None:
     assert not [m for m in said(folder) if isinstance(m, Release) and m.sender == 2]
 
 
-def test_an_agent_whose_ledger_cannot_be_written_stops_speaking_and_says_so(tmp_path: Path) -> None:
+def test_a_full_disk_refuses_the_charge(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    configuration = dealt(folder, table(clock={"rate": 20.0}))
+    dealt(folder, table())
     ledger = agent_folder(folder, 1) / "ledger.jsonl"
     full = os.open("/dev/full", os.O_WRONLY)
     try:
@@ -204,11 +205,31 @@ def test_an_agent_whose_ledger_cannot_be_written_stops_speaking_and_says_so(tmp_
         opened = LedgerFile.open(ledger, digest)
         try:
             os.dup2(full, opened.fileno())
-            charger = Charger(opened, agent, 41, bytes(16))
+            charger = Charger(opened, agent, 40, bytes(16))
             with pytest.raises(ValueError, match="ledger"):
                 charger.charge(0)
         finally:
             opened.close()
     finally:
         os.close(full)
-    assert configuration.private
+
+
+def test_an_agent_that_can_write_no_more_stops_speaking_and_says_so(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    configuration = dealt(folder, table(clock={"rate": 20.0}))
+    cluster = launcher.Cluster(folder, configuration, AGENTS)
+    cluster.start()
+    try:
+        cluster.watch(until=lambda progress: progress.sent > 60)
+        written = (agent_folder(folder, 1) / "ledger.jsonl").stat().st_size
+        resource.prlimit(cluster.alive[1], resource.RLIMIT_FSIZE, (written, written))
+        watch = cluster.watch()
+    finally:
+        cluster.close()
+    assert [(failure["who"], failure["status"]) for failure in watch.failures] == [("agent-0001", 4)]
+    last = max(m.index for m in said(folder) if isinstance(m, Release) and m.sender == 1)
+    assert last < 39
+    dones = [m for m in said(folder) if isinstance(m, Done) and m.sender == 1]
+    assert dones
+    assert all(done.last == last for done in dones)
+    assert final(folder, 0)["code"] == 0
