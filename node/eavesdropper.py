@@ -28,7 +28,7 @@ from zmq.utils.monitor import parse_monitor_message
 
 from node.capture import Capture, CaptureCounter
 from node.traffic_log import TrafficLogError, TrafficLogWriter
-from node.transport import Endpoints, FileEndpoints
+from node.transport import Endpoints, FileEndpoints, TransportError
 from node.wire import EAVESDROPPER
 
 FRAME_LIMIT: Final = 64 << 20
@@ -124,7 +124,10 @@ class _Ear:
         self.ever = 0
 
     def connect(self, endpoint: str) -> None:
-        self._socket.connect(endpoint)
+        try:
+            self._socket.connect(endpoint)
+        except zmq.ZMQError as error:
+            raise TransportError(f"cannot listen at {endpoint!r}: {error.strerror or error}") from None
 
     def wait(self, seconds: float) -> None:
         self._socket.poll(max(1, round(1000 * seconds)))
@@ -176,6 +179,7 @@ def run_eavesdropper(
 
     Ends when the capture is complete and everybody has hung up or is quiet; when everybody has hung up; or when
     ``stop()`` says so. ``agents`` are those that must be heard (None: whoever is). The log is closed in any case.
+    Raises `TransportError` for an endpoint that cannot be.
     """
     counter = CaptureCounter(run, agents)
     unknown = set(doors)
@@ -239,8 +243,6 @@ def run_eavesdropper(
             else:
                 ear.wait(LOOK_SECONDS)
     except OSError as error:
-        if isinstance(error, zmq.ZMQError):
-            raise
         failure = f"{log.path}: {error.strerror or error}: the log ends with frame {log.frames}"
         ended = "the log could not be written"
     finally:

@@ -180,13 +180,15 @@ def _refuse_occupied(endpoint: str) -> None:
     path = _ipc_path(endpoint)
     if path is None or not path.exists():
         return
+    if not path.is_socket():
+        raise ReplayError(f"--to {endpoint}: {path} exists and is no socket; name a path that does not")
     with socket.socket(socket.AF_UNIX) as door:
         try:
             door.connect(str(path))
         except ConnectionRefusedError:
             return
         except OSError as error:
-            raise ReplayError(f"--to {endpoint}: {path} exists and is no free socket ({error.strerror})") from None
+            raise ReplayError(f"--to {endpoint}: {path} exists and cannot be tried ({error.strerror})") from None
     raise ReplayError(f"--to {endpoint}: somebody speaks there, perhaps an agent of a run; name another endpoint")
 
 
