@@ -88,6 +88,7 @@ def ours(folder: Path, agents: int, rate: float, data: Path) -> dict[str, Any]:
         "delivered": round(received / (sum(final["sent"] for final in finals) * 10), 4),
         "ready_s": round(watch.ready_s or 0.0, 2),
         "pss_mb_per_agent": round(statistics.mean(final["pss_kb"] for final in finals) / 1024, 2),
+        "cpu_us_per_release": round(1e6 * sum(f["cpu_s"] for f in finals) / sum(f["sent"] for f in finals), 1),
         "capture_complete": capture["complete"],
         "capture_missing": capture["missing"],
         "releases": capture["releases"],
@@ -122,8 +123,8 @@ def main() -> None:
         report[f"ratio_{agents}"] = round(statistics.median(ratios), 3)
         report[f"ratios_{agents}"] = [round(ratio, 3) for ratio in ratios]
         for who, keys in {
-            "bare": ("releases_per_s", "pss_mb_per_agent"),
-            "ours": ("releases_per_s", "pss_mb_per_agent", "ready_s", "delivered"),
+            "bare": ("releases_per_s", "cpu_us_per_release", "pss_mb_per_agent"),
+            "ours": ("releases_per_s", "cpu_us_per_release", "pss_mb_per_agent", "ready_s", "delivered"),
         }.items():
             for key in keys:
                 report[f"{who}_{agents}_{key}"] = statistics.median(pair[who][key] for pair in pairs)

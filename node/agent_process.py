@@ -15,6 +15,7 @@ import json
 import os
 import select
 import signal
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -33,6 +34,7 @@ from coordinator_free.release import FloatArray, Release
 from node.charging import Charger
 from node.journal import Journal, read_journal
 from node.ledger_file import LedgerFile
+from node.names import NamedEndpoints
 from node.npz import packed, unpacked, write_whole
 from node.shard import agent_folder, read_shard, shard_path
 from node.status import State, StatusFile
@@ -114,7 +116,7 @@ class Life:
         else:
             self._inbox = NewestInbox(newest_only=agent.newest_only)
         self._drain = DRAIN * max(1, len(around.neighbours))
-        self._helloed: set[int] = set()
+        self._met: set[int] = set()
         self._strangers: set[int] = set()
         self._done: dict[int, Done] = {}
         self._last_frames: deque[tuple[bytes, bytes, bytes]] = deque(maxlen=2)
@@ -124,6 +126,7 @@ class Life:
         self._bytes = 0
         self._repeated = 0
         self._memory: int | None = None
+        self._cpu = 0.0
         self._ready_after = 0.0
         self._heard_at = time.monotonic()
         self._journal = Journal(around.folder / "journal.bin")
@@ -183,6 +186,9 @@ class Life:
             message = self._receiver.take(parts)
             if message is None:
                 continue
+            if not isinstance(message, Hello):
+                # Whoever speaks in this run was ready once: a restarted agent hears no hello from those who go on.
+                self._met.add(message.sender)
             if isinstance(message, Release):
                 if isinstance(self._inbox, RoundInbox) and message.round is None:
                     self._receiver.dropped["round"] += 1
@@ -191,7 +197,7 @@ class Life:
                 new = True
             elif isinstance(message, Hello):
                 if message.digest == self._around.digest:
-                    self._helloed.add(message.sender)
+                    self._met.add(message.sender)
                 else:
                     self._strangers.add(message.sender)
             else:
@@ -204,7 +210,7 @@ class Life:
     # -- the three parts of a life ------------------------------------------------------------------------------
 
     def become_ready(self) -> None:
-        """Until every neighbour and the eavesdropper listen and every neighbour said hello."""
+        """Until every neighbour and the eavesdropper listen and every neighbour was heard."""
         around = self._around
         bound = self._post.bind(around.bind)
         if around.publish is not None:
@@ -232,7 +238,7 @@ class Life:
                 self._say_hello()
                 raise AgentFailure(NOT_READY, self._disagreement())
             ready = not unknown and expected_listeners(around) <= self._post.listeners
-            if ready and self._helloed.issuperset(around.neighbours):
+            if ready and self._met.issuperset(around.neighbours):
                 break
             if now >= began_at + around.deadline:
                 raise AgentFailure(NOT_READY, self._not_ready(unknown))
@@ -252,10 +258,10 @@ class Life:
     def _not_ready(self, unknown: set[int]) -> str:
         around = self._around
         wanting = []
-        silent = sorted(set(around.neighbours) - self._helloed)
+        silent = sorted(set(around.neighbours) - self._met)
         deaf = sorted(j for j in around.neighbours if own_name(j) not in self._post.listeners)
         if unknown:
-            wanting.append("no endpoint of " + _agents(sorted(unknown)))
+            wanting.append(_unknown(around.endpoints, sorted(unknown)))
         if silent:
             wanting.append("nothing heard from " + _agents(silent))
         if deaf:
@@ -269,6 +275,7 @@ class Life:
     def speak_and_hear(self) -> None:
         """Everything between ready and finished."""
         self._state = State.SPOKEN
+        before = time.process_time()
         resumed = self._resume()
         if not resumed:
             release = self._agent.start()
@@ -278,6 +285,7 @@ class Life:
             self._in_rounds(self._inbox)
         else:
             self._on_a_clock(self._inbox)
+        self._cpu = time.process_time() - before
         self._memory = _proportional_memory()
 
     def _on_a_clock(self, inbox: NewestInbox) -> None:
@@ -334,6 +342,7 @@ class Life:
         frames = [parts for _, parts in read_journal(self._around.folder / "journal.bin")]
         releases = [r for r in (decode(parts) for parts in frames) if isinstance(r, Release)]
         self._spoken = {r.index for r in releases}
+        self._bytes = sum(len(part) for parts in frames for part in parts)
         self._last_frames.extend(frames)
         if isinstance(self._inbox, RoundInbox):
             return self._resume_round(self._inbox)
@@ -440,13 +449,15 @@ class Life:
             "bytes": self._bytes,
             "charged": self._charger.charged,
             "pss_kb": self._memory,
+            "cpu_s": self._cpu,
         }
         write_whole(self._around.folder / "final.json", json.dumps(counted, indent=1).encode())
 
     def close(self) -> None:
         self._show()
         self._journal.close()
-        self._post.close()
+        # A slow eavesdropper has not read all of it yet; who was told to stop does not wait for that.
+        self._post.close(min(self._around.linger, 1.0) if self._stop else self._around.linger)
         self._status.close()
         signal.set_wakeup_fd(-1)
         os.close(self._wake_read)
@@ -475,6 +486,9 @@ def live(agent: Agent, ledger: LedgerFile, around: Surroundings, post: Post) -> 
         life.fail(reason)
     try:
         life.write_final(code, reason)
+    except OSError as error:
+        code = code or LEDGER
+        print(f"the final model could not be written: {error}", file=sys.stderr)
     finally:
         life.close()
     return code
@@ -519,6 +533,12 @@ def run_from_folder(run: Path, number: int, bind: str, *, endpoints: Endpoints |
         addressed=around.neighbours if agent.addressed else (),
     )
     return live(agent, ledger, around, post)
+
+
+def _unknown(endpoints: Endpoints, numbers: list[int]) -> str:
+    if isinstance(endpoints, NamedEndpoints):
+        return "; ".join(endpoints.problem(j) for j in numbers[:8])
+    return "no endpoint of " + _agents(numbers)
 
 
 def _agents(numbers: list[int]) -> str:

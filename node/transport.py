@@ -18,6 +18,7 @@ from typing import Protocol
 
 import zmq
 
+from node.names import only_ipv6
 from node.wire import HEADER_LIMIT, Parts, own_name, topic
 
 IPC_PATH_LIMIT = 107
@@ -127,6 +128,7 @@ class Post:
     def bind(self, endpoint: str) -> str:
         """Listen for subscribers; returns the endpoint with its port filled in. Raises `TransportError`."""
         if endpoint.startswith("tcp:"):
+            self._speaker.ipv6 = "[" in endpoint
             self._heartbeats()
         try:
             self._speaker.bind(endpoint)
@@ -146,8 +148,8 @@ class Post:
         """Hear whoever speaks there. Raises `TransportError` for an endpoint that cannot be."""
         if endpoint in self._connected:
             return
-        if "[" in endpoint:
-            self._ear.ipv6 = True
+        if endpoint.startswith("tcp:"):
+            self._ear.ipv6 = only_ipv6(endpoint)
         try:
             self._ear.connect(endpoint)
         except zmq.ZMQError as error:
@@ -195,7 +197,8 @@ class Post:
                 return
         self._poller.poll(max(0.0, seconds) * 1000)
 
-    def close(self) -> None:
-        self._speaker.close()
-        self._ear.close()
+    def close(self, linger: float = 0.0) -> None:
+        """Hang up once all that was said has gone out, or after ``linger`` seconds."""
+        self._ear.close(0)
+        self._speaker.close(round(1000 * linger))
         self._context.term()

@@ -92,6 +92,7 @@ def run_twin(folder: Path) -> None:
             "bytes": size[i],
             "charged": chargers[i].charged,
             "pss_kb": None,
+            "cpu_s": 0.0,
         }
         write_whole(agent_folder(folder, i) / "final.json", json.dumps(counted, indent=1).encode())
 
