@@ -27,6 +27,7 @@ import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 from node.capture import Capture, CaptureCounter
+from node.logs import frames_of, logs_of, next_log
 from node.traffic_log import TrafficLogError, TrafficLogWriter
 from node.transport import Endpoints, FileEndpoints, TransportError
 from node.wire import EAVESDROPPER
@@ -174,14 +175,24 @@ def run_eavesdropper(
     agents: Sequence[int] | None = None,
     stop: Callable[[], bool] = lambda: False,
     status: Path | None = None,
+    before: Iterable[Sequence[bytes]] = (),
+    patience: float | None = None,
 ) -> Heard:
     """Listen at the endpoints of ``doors``, as soon as each is known, and write all that is heard to ``log``.
 
     Ends when the capture is complete and everybody has hung up or is quiet; when everybody has hung up; or when
     ``stop()`` says so. ``agents`` are those that must be heard (None: whoever is). The log is closed in any case.
     Raises `TransportError` for an endpoint that cannot be.
+
+    ``before`` are the frames of earlier logs of the same run, over which the capture is judged too. With ``patience``
+    (seconds) agents may be restarted meanwhile: nobody has to have been there for so long before it ends, and then it
+    ends though not everybody came.
     """
     counter = CaptureCounter(run, agents)
+    for known in before:
+        counter.hear(known)
+    resumed = counter.frames > 0
+    gone = GONE_SECONDS if patience is None else patience
     unknown = set(doors)
     if not unknown:
         raise ValueError("no endpoint to listen to")
@@ -236,7 +247,8 @@ def run_eavesdropper(
             if over:
                 break
             everybody_came = not unknown and ear.ever >= doorways
-            if everybody_came and ear.connected <= 0 and (counter.complete or now >= gone_since + GONE_SECONDS):
+            nobody_left = ear.connected <= 0 and (counter.complete or now >= gone_since + gone)
+            if nobody_left and (everybody_came or (patience is not None and (resumed or ear.ever > 0))):
                 over, ended = True, "everybody hung up"
             elif everybody_came and counter.complete and now >= last_heard + QUIET_SECONDS:
                 over, ended = True, "complete"
@@ -305,19 +317,32 @@ def run_attachments(run: Path) -> dict[str, bytes]:
     }
 
 
-def eavesdrop_on_run(run: Path, stop: Callable[[], bool] = lambda: False) -> Heard:
-    """Hear all agents of a dealt run, as they publish their endpoints, into its ``traffic.mcap``."""
+def eavesdrop_on_run(
+    run: Path,
+    stop: Callable[[], bool] = lambda: False,
+    endpoints: Endpoints | None = None,
+    patience: float | None = None,
+) -> Heard:
+    """Hear all agents of a dealt run into its ``traffic.mcap``, at ``endpoints`` or as they publish them.
+
+    Where there is a log already, this one is the next (`node.logs`), and its verdict is over all of them.
+    """
     manifest = json.loads((run / "manifest.json").read_bytes())
     agents = range(int(manifest["agents"]))
-    log = TrafficLogWriter(run / "traffic.mcap", run_attachments(run))
+    earlier = logs_of(run)
+    before = [frame.parts for frame in frames_of(run, [])] if earlier else []
+    metadata = {"continues": earlier[-1].name, "heard before": f"{len(before)} frames"} if earlier else None
+    log = TrafficLogWriter(next_log(run), run_attachments(run), metadata)
     return run_eavesdropper(
         log,
-        FileEndpoints(run / "endpoints"),
+        endpoints or FileEndpoints(run / "endpoints"),
         agents,
         run=bytes.fromhex(manifest["run"]),
         agents=agents,
         stop=stop,
         status=run / "eavesdropper.status",
+        before=before,
+        patience=patience,
     )
 
 

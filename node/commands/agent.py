@@ -1,46 +1,66 @@
-"""``sottovoce agent``: one agent by hand, for several hosts."""
+"""``sottovoce agent``: one agent by hand, for several hosts and for containers."""
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from node.transport import FixedEndpoints, TransportError
+from node.shard import ShardError, agent_folder, agent_name
 
 
 def agent(
-    run: Annotated[Path, typer.Option("--run", help="A folder with this agent's shard, ledger and secret.")],
-    number: Annotated[int, typer.Option("--agent", help="The agent's number.")],
-    bind: Annotated[str, typer.Option("--bind", help="Where it can be heard: host:port.")],
+    shard: Annotated[
+        Path, typer.Option("--shard", help="The agent's part of a dealt run: its folder, or the shard file in it.")
+    ],
+    bind: Annotated[str, typer.Option("--bind", metavar="HOST:PORT", help="Where it is heard.")],
     neighbours: Annotated[
-        list[str] | None, typer.Option("--neighbour", metavar="NUMBER=HOST:PORT", help="Repeat for each neighbour.")
+        list[str] | None,
+        typer.Option(
+            "--neighbours",
+            metavar="N=HOST:PORT,...",
+            help="Where its neighbours are heard; a pattern such as agent-{}:7700 stands for all that are not named.",
+        ),
     ] = None,
 ) -> None:
-    """Run one agent of a dealt run on this host until it has finished.
+    """Run one agent on this host until it has finished, or go on with one that was interrupted.
 
-    Example: sottovoce agent --run . --agent 2 --bind 0.0.0.0:7700 --neighbour 1=alpha:7700 --neighbour 3=[::1]:7703
+    It needs its own part (shard, ledger, secret), as `sottovoce deal --parts` makes it, and its neighbours' addresses.
+
+    Example: sottovoce agent --shard agent-0002 --bind 0.0.0.0:7700 --neighbours 1=alpha:7700,3=[2001:db8::3]:7700
     """
     from node.agent_process import run_from_folder
+    from node.names import NamedEndpoints, endpoint, neighbours_of
+    from node.shard import read_rows, shard_path
 
-    known = dict(_neighbour(text) for text in neighbours or [])
-    code = run_from_folder(run, number, endpoint(bind), endpoints=FixedEndpoints(known))
+    folder, number = part_of(shard)
+    _, public = read_rows(shard_path(folder, number))
+    known = neighbours_of(neighbours or [], public["neighbours"])
+    code = run_from_folder(folder, number, endpoint(bind), endpoints=NamedEndpoints(known))
+    counted = json.loads((agent_folder(folder, number) / "final.json").read_text())
+    for note in counted["notes"]:
+        print(f"{agent_name(number)}: {note}", file=sys.stderr)
+    if code == 0:
+        print(f"{agent_name(number)}: finished, {counted['sent']} releases said, {counted['received']} heard")
+    elif counted["reason"] not in counted["notes"]:
+        print(f"{agent_name(number)}: {counted['reason']}", file=sys.stderr)
     raise typer.Exit(code)
 
 
-def _neighbour(text: str) -> tuple[int, str]:
-    number, equals, address = text.partition("=")
-    if not equals or not number.isdigit():
-        raise TransportError(f"--neighbour {text}: accepted is NUMBER=HOST:PORT")
-    return int(number), endpoint(address)
-
-
-def endpoint(address: str) -> str:
-    """The tcp endpoint of ``host:port`` or ``[ipv6]:port``; full endpoints pass. Raises `TransportError`."""
-    if "://" in address:
-        return address
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdigit() or int(port) > 65535:
-        raise TransportError(f"address {address}: accepted is host:port or [ipv6]:port")
-    return f"tcp://{host}:{port}"
+def part_of(shard: Path) -> tuple[Path, int]:
+    """The part's folder and the agent's number, from the folder or the shard file in it. Raises `ShardError`."""
+    if shard.is_dir():
+        found = sorted(shard.glob("shards/agent-*.npz"))
+        if len(found) != 1:
+            held = f"holds {len(found)} shards" if found else "holds no shard"
+            raise ShardError(f"--shard {shard}: {held}; accepted is a folder with one, shards/agent-NNNN.npz")
+        shard = found[0]
+    number = shard.stem.removeprefix("agent-")
+    if shard.parent.name != "shards" or shard.suffix != ".npz" or not number.isdigit():
+        raise ShardError(f"--shard {shard}: accepted is FOLDER or FOLDER/shards/agent-NNNN.npz, as it was dealt")
+    if not shard.exists():
+        raise ShardError(f"--shard {shard}: no such file")
+    return shard.parent.parent, int(number)
