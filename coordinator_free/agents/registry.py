@@ -9,7 +9,13 @@ from typing import cast
 from coordinator_free.agent import Agent, Setting
 
 KNOWN: dict[str, str] = {
+    "admm": "coordinator_free.agents.admm:Admm",
     "coordinate-descent": "coordinator_free.agents.coordinate_descent:CoordinateDescent",
+    "gossip-admm": "coordinator_free.agents.gossip_admm:GossipAdmm",
+    "m-admm": "coordinator_free.agents.madmm:ModifiedAdmm",
+    "dvp": "coordinator_free.agents.dual_perturbation:DualPerturbation",
+    "pvp": "coordinator_free.agents.primal_perturbation:PrimalPerturbation",
+    "pp": "coordinator_free.agents.penalty_perturbation:PenaltyPerturbation",
     "propagation": "coordinator_free.agents.propagation:Propagation",
 }
 """Where each algorithm is: imported only when it is asked for."""
