@@ -24,7 +24,7 @@ from coordinator_free.attacks.inversion import Inverted, invert
 from coordinator_free.attacks.likelihood_ratio import Environment, FreshNoise, Replacement, attack_scores, environment
 from coordinator_free.attacks.noise_tests import NoiseRow, examine
 from coordinator_free.attacks.reconstruction import chance, reconstruct, residuals
-from coordinator_free.attacks.worst_case import states, worst_alternative
+from coordinator_free.attacks.worst_case import sampled_states, worst_alternative
 from coordinator_free.losses import SQUARED
 from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.accounting import calibrate, total
@@ -93,7 +93,7 @@ class Run:
 
     def worst(self) -> tuple[Environment, Replacement, float]:
         world = self.environment(0)
-        found = worst_alternative(world, states(world, self.vectors(0)))
+        found = worst_alternative(world, sampled_states(world, self.vectors(0), 16, FreshNoise(SECRET)))
         return world, found.replacement, found.attained
 
     def noise(self) -> list[NoiseRow]:

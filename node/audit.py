@@ -28,7 +28,7 @@ from coordinator_free.attacks.charges import Account, Charge, check_charges
 from coordinator_free.attacks.inversion import InversionError, Inverted, NotPerturbed, invert
 from coordinator_free.attacks.likelihood_ratio import Environment, FreshNoise, attack_scores, environment
 from coordinator_free.attacks.recorded_states import Shifts, candidates, shift_scores, shifts
-from coordinator_free.attacks.worst_case import states, worst_alternative
+from coordinator_free.attacks.worst_case import sampled_states, worst_alternative
 from coordinator_free.privacy.accounting import Total, total
 from coordinator_free.privacy.analytic_gaussian import gaussian_mu
 from coordinator_free.privacy.ledger import LedgerError
@@ -44,6 +44,8 @@ SAMPLE = 20
 _CERTAIN = 1e-3
 """A correct run has a finding "attacked exceeds accounted" at most this often."""
 _VECTORISED = "coordinate-descent"
+_RUNS = 16
+"""Fresh runs along which the worst replacement is sought."""
 
 
 class AuditError(ValueError):
@@ -358,9 +360,8 @@ class Auditor:
         try:
             if self._run.manifest["algorithm"] == _VECTORISED:
                 world = self.environment(agent)
-                worst = worst_alternative(
-                    world, states(world, self._vectors(agent)), record=record, row_bound=self._row_bound(agent)
-                )
+                at = sampled_states(world, self._vectors(agent), _RUNS, noise)
+                worst = worst_alternative(world, at, record=record, row_bound=self._row_bound(agent))
                 scores = attack_scores(world, worst.replacement, 2 * trials, noise)
                 replaced, attained = worst.replacement.record, worst.attained
             else:

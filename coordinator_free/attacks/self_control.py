@@ -20,12 +20,12 @@ from coordinator_free.attacks.charges import Account, Charge, Expected, check_ch
 from coordinator_free.attacks.inversion import Inverted, invert
 from coordinator_free.attacks.likelihood_ratio import Environment, FreshNoise, Replacement, attack_scores, environment
 from coordinator_free.attacks.noise_tests import NoiseRow, NoiseVerdict, examine
-from coordinator_free.attacks.worst_case import states, worst_alternative
+from coordinator_free.attacks.worst_case import sampled_states, worst_alternative
 from coordinator_free.losses import SQUARED
 from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.mechanisms import GRID, Mechanism
-from coordinator_free.release import Release
+from coordinator_free.release import FloatArray, Release
 from coordinator_free.twin import run_asynchronous
 from topology.families import build
 
@@ -92,7 +92,7 @@ def _attack_controls() -> list[Control]:
     for name, multiplier, updates in (("laplace", 1.0, 1), ("laplace", 4.0, 10), ("gaussian", 4.0, 5)):
         run = _run(agents=3, updates=updates, multiplier=multiplier, opposite=True, mechanism=name)
         world = _environment(run)
-        worst = worst_alternative(world, states(world, np.stack([r.vector for r in run.of(0)])))
+        worst = worst_alternative(world, _states(world, run))
         bound = _bound(world, worst.replacement)
         known = total(world.mechanisms, DELTA).epsilon
         found.append(
@@ -117,6 +117,10 @@ def _attack_controls() -> list[Control]:
 def _bound(world: Environment, replacement: Replacement) -> Bound:
     scores = attack_scores(world, replacement, 2 * TRIALS, FreshNoise(SECRET))
     return attacked(*scores, DELTA, CONFIDENCE)
+
+
+def _states(world: Environment, run: _Twin) -> FloatArray:
+    return sampled_states(world, np.stack([r.vector for r in run.of(0)]), 16, FreshNoise(SECRET))
 
 
 def _environment(run: _Twin) -> Environment:

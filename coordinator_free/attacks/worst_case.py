@@ -13,7 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coordinator_free.attacks.likelihood_ratio import Environment, Replacement, clip_slopes, row_norms
+from coordinator_free.attacks.likelihood_ratio import (
+    Environment,
+    FreshNoise,
+    Replacement,
+    clip_slopes,
+    row_norms,
+    run_trials,
+)
 from coordinator_free.losses import Squared
 from coordinator_free.privacy.mechanisms import NORMS, Mechanism
 from coordinator_free.release import FloatArray
@@ -42,12 +49,13 @@ def worst_alternative(
     row_bound: float | None = None,
     label_bound: float | None = None,
 ) -> Worst:
-    """The record (or the one given) and its alternative with the largest divergence along a recorded run.
+    """The record (or the one given) and its alternative with the largest divergence along recorded or fresh runs.
 
-    ``models`` are the states that the agent computed its gradients at, shape (T, p); ``row_bound`` the public bound of
-    a row's norm, in the norm of the mechanism; ``label_bound`` that of a label's size. Compared is the sum over
-    releases of the divergence between the two releases' laws: |shift|^2 / (2 scale^2) for Gaussian noise, per
-    coordinate r + exp(-r) - 1 with r = |shift| / scale for Laplace.
+    ``models`` are the states that the agent computed its gradients at, shape (T, p), or (runs, T, p) for the mean over
+    several runs (see `sampled_states`); ``row_bound`` the public bound of a row's norm, in the norm of the mechanism;
+    ``label_bound`` that of a label's size. Compared is the sum over releases of the divergence between the two
+    releases' laws: |shift|^2 / (2 scale^2) for Gaussian noise, per coordinate r + exp(-r) - 1 with r = |shift| / scale
+    for Laplace.
     """
     problem = environment.setting.problem
     if problem.records == 0:
@@ -56,20 +64,20 @@ def worst_alternative(
         raise ValueError(f"record = {record}: the agent has records 0 to {problem.records - 1}")
     norm = NORMS.get(environment.setting.mechanism)
     clip = environment.setting.clip if norm is not None else None
-    slopes = problem.loss.slope(models @ problem.x.T, problem.y)  # (T, m)
+    slopes = problem.loss.slope(models @ problem.x.T, problem.y)  # (runs, T, m)
     norms = row_norms(problem.x, norm)
     if clip is not None:
         slopes = clip_slopes(slopes, norms, clip)
-    lengths = np.abs(slopes).sum(axis=0) * norms
+    lengths = np.abs(slopes).reshape(-1, problem.records).sum(axis=0) * norms
     chosen = np.argsort(-lengths, kind="stable")[:_RECORDS] if record is None else np.array([record])
     best: tuple[float, Worst] | None = None
     for r in chosen:
-        own = slopes[:, r, None] * problem.x[r]
+        own = slopes[..., r, None] * problem.x[r]
         for x, y in _candidates(environment, models, own, problem.x[r], norms[r], row_bound, label_bound):
             slope = problem.loss.slope(models @ x, np.float64(y))  # type: ignore[arg-type]
             if clip is not None:
                 slope = clip_slopes(slope, row_norms(x[None, :], norm)[0], clip)
-            shifts = (own - slope[:, None] * x) * (environment.step * environment.pull / problem.records)
+            shifts = (own - slope[..., None] * x) * (environment.step * environment.pull / problem.records)
             found = _divergence(environment.mechanisms, shifts)
             if best is None or found > best[0]:
                 attained = _attained(environment.mechanisms, shifts)
@@ -89,7 +97,7 @@ def _candidates(
 ) -> list[tuple[FloatArray, float]]:
     """Records whose gradients point against the record's own: along its row, or along single coordinates."""
     loss, norm = environment.setting.problem.loss, NORMS.get(environment.setting.mechanism)
-    total = own.sum(axis=0)
+    total = own.reshape(-1, row.size).sum(axis=0)
     size = row_bound if row_bound is not None else max(length, float(environment.setting.clip or 0.0), 1.0)
     directions = []
     if length > 0:
@@ -114,25 +122,41 @@ def _candidates(
 
 
 def _divergence(mechanisms: tuple[Mechanism | None, ...], shifts: FloatArray) -> float:
+    """Summed over releases, averaged over runs; ``shifts`` has shape (..., T, p)."""
     total = 0.0
-    for mechanism, shift in zip(mechanisms, shifts, strict=True):
+    for k, mechanism in enumerate(mechanisms):
+        shift = shifts[..., k, :].reshape(-1, shifts.shape[-1])
         if mechanism is None:
-            total += float(np.abs(shift).sum())
+            told = np.abs(shift)
         elif mechanism.name == "laplace":
             ratio = np.abs(shift) / mechanism.scale
-            total += float((ratio + np.expm1(-ratio)).sum())
+            told = ratio + np.expm1(-ratio)
         else:
-            total += float(shift @ shift) / (2.0 * mechanism.scale**2)
+            told = np.square(shift) / (2.0 * mechanism.scale**2)
+        total += float(told.sum()) / len(shift)
     return total
 
 
 def _attained(mechanisms: tuple[Mechanism | None, ...], shifts: FloatArray) -> float:
     parts = [
-        float(row_norms(shift[None, :], mechanism.norm)[0]) / mechanism.sensitivity
-        for mechanism, shift in zip(mechanisms, shifts, strict=True)
+        float(row_norms(shifts[..., k, :].reshape(-1, shifts.shape[-1]), mechanism.norm).mean()) / mechanism.sensitivity
+        for k, mechanism in enumerate(mechanisms)
         if mechanism is not None
     ]
     return float(np.mean(parts)) if parts else 1.0
+
+
+def sampled_states(environment: Environment, vectors: FloatArray, runs: int, noise: FreshNoise) -> FloatArray:
+    """The models at which the recorded agent and ``runs`` fresh runs of it compute gradients, (1 + runs, T, p).
+
+    What is worst along one run alone may be less so along others: a record that was always clipped there, for one.
+    """
+    problem = environment.setting.problem
+    same = Replacement(0, problem.x[0], float(problem.y[0]))
+    fresh = run_trials(environment, same, runs, noise, replaced=False, keep=True).releases
+    assert fresh is not None
+    found = [states(environment, vectors), *(states(environment, fresh[:, k]) for k in range(runs))]
+    return np.stack(found)
 
 
 def states(environment: Environment, vectors: FloatArray) -> FloatArray:

@@ -20,7 +20,7 @@ from coordinator_free.attacks.likelihood_ratio import (
     objective_score,
     run_trials,
 )
-from coordinator_free.attacks.worst_case import states, worst_alternative
+from coordinator_free.attacks.worst_case import sampled_states, states, worst_alternative
 from coordinator_free.losses import LOGISTIC, SQUARED
 from coordinator_free.privacy.mechanisms import GRID, GammaNorm, Gaussian, Laplace, mechanism
 from coordinator_free.privacy.noise import Stream
@@ -76,7 +76,7 @@ def test_no_replacement_gives_no_score_and_no_epsilon(make_run):
 def test_worst_alternative_of_an_opposite_record_attains_the_sensitivity(make_run):
     run = make_run(opposite=True)
     env = run.environment(0)
-    worst = worst_alternative(env, states(env, run.vectors(0)))
+    worst = worst_alternative(env, sampled_states(env, run.vectors(0), 8, FreshNoise(SECRET)))
     assert worst.replacement.record == 0
     assert worst.attained == pytest.approx(1.0, abs=1e-3)
 
@@ -116,7 +116,7 @@ def test_scores_of_fresh_runs_average_to_the_divergence(make_run, name):
     # E[score | as it is] = KL > 0 and E[exp(-score) | as it is] = 1 for an exact likelihood ratio.
     run = make_run(mechanism=name, opposite=True, multiplier=8.0, updates=5)
     env = run.environment(0)
-    change = worst_alternative(env, states(env, run.vectors(0))).replacement
+    change = worst_alternative(env, sampled_states(env, run.vectors(0), 8, FreshNoise(SECRET))).replacement
     first, second = attack_scores(env, change, 40000, FreshNoise(SECRET))
     for scores, sign in ((first, -1.0), (second, 1.0)):
         weights = np.exp(sign * scores)
@@ -127,7 +127,7 @@ def test_scores_of_fresh_runs_average_to_the_divergence(make_run, name):
 def test_one_release_at_epsilon_one_is_nearly_reached(make_run):
     run = make_run(opposite=True, multiplier=1.0, updates=1)
     env = run.environment(0)
-    change = worst_alternative(env, states(env, run.vectors(0))).replacement
+    change = worst_alternative(env, sampled_states(env, run.vectors(0), 8, FreshNoise(SECRET))).replacement
     bound = attacked(*attack_scores(env, change, 40000, FreshNoise(SECRET)), 0.0, 0.95)
     assert 0.95 <= bound.epsilon <= 1.0
 
@@ -135,7 +135,7 @@ def test_one_release_at_epsilon_one_is_nearly_reached(make_run):
 def test_half_the_noise_is_attacked_beyond_what_was_accounted(make_run):
     run = make_run(opposite=True, multiplier=1.0, updates=1)
     env = run.environment(0)
-    change = worst_alternative(env, states(env, run.vectors(0))).replacement
+    change = worst_alternative(env, sampled_states(env, run.vectors(0), 8, FreshNoise(SECRET))).replacement
     halved = replace(env, mechanisms=tuple(Laplace(m.sensitivity, m.scale / 2.0) for m in env.mechanisms))
     assert attacked(*attack_scores(halved, change, 4000, FreshNoise(SECRET)), 0.0, 0.95).epsilon > 1.5
 
