@@ -105,11 +105,18 @@ class LearningSection(Section):
     """A last minimisation that is never released and not covered by epsilon."""
     finish_mu: Positive | None = None
     """Default: ``mu``."""
+    start: Literal["zero", "local"] | None = None
+    """Where asynchronous algorithms start; "local" only without privacy."""
+    anchor: Literal["local", "gradient", "output-perturbation", "objective-perturbation", "zero"] | None = None
+    anchor_scale: Positive | None = None
+    anchor_regularisation: Positive | None = None
+    local_steps: Count | None = None
     rho: Positive | None = None
     capacity: Positive | None = None
     """The constant C of the ADMM papers."""
     penalty: Positive | None = None
     penalty_growth: Positive | None = None
+    penalties: list[float] | None = None
     theta: Positive | None = None
     regulariser: Literal["per-node", "shared"] | None = None
     pvp_form: Literal["own-release", "as_published"] | None = None
@@ -349,7 +356,8 @@ def shown(value: Any) -> str:
 
 # --- what fits together ----------------------------------------------------------------------------------------------
 
-NEEDS_MU = frozenset({"coordinate-descent"})
+NEEDS_MU = frozenset({"coordinate-descent", "propagation", "gossip-admm"})
+"""Algorithms that seek the optimum of the graph-regularised objective."""
 NEEDS_CLIP = frozenset({"coordinate-descent"})
 
 
@@ -421,6 +429,13 @@ def _smoothness_is_public(c: Configuration) -> str | None:
     return None
 
 
+def _start_is_public(c: Configuration) -> str | None:
+    for key, value in (("start", c.learning.start), ("anchor", c.learning.anchor)):
+        if c.private and value == "local":
+            return f'learning.{key} = "local": a private run would release unprotected local models; leave it out'
+    return None
+
+
 def _centring_is_public(c: Configuration) -> str | None:
     if c.private and c.data.centring == "user-mean" and not c.data.as_published:
         return (
@@ -459,6 +474,7 @@ RULES: tuple[Callable[[Configuration], str | None], ...] = (
     _mechanism_has_a_budget,
     _allocation_has_a_rate,
     _smoothness_is_public,
+    _start_is_public,
     _centring_is_public,
     _graph_has_its_file,
     _similarity_settings_are_used,

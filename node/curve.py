@@ -27,7 +27,7 @@ class Curve:
 class CurveRecorder:
     """Is told every release in the order in which it was heard. ``optimum`` (n, p) where the run has one.
 
-    Also keeps the mean of all releases but each agent's first word, which needs nothing but listening.
+    Also keeps the mean of all releases, which needs nothing but listening.
     """
 
     def __init__(self, run: RunFolder, judge: Loss, optimum: FloatArray | None, expected: int) -> None:
@@ -36,7 +36,6 @@ class CurveRecorder:
         self._every = max(1, expected // (POINTS if run.agents < MANY else POINTS_OF_MANY))
         self._heard = 0
         self._sum = np.zeros(run.manifest["dimension"])
-        self._summed = 0
         self._floor = self._scale = 0.0
         if optimum is not None:
             self._floor, start = self._objective(optimum), self._objective(self._models)
@@ -44,25 +43,20 @@ class CurveRecorder:
         self.curve = Curve()
         self._look()
 
-    def hear(self, sender: int, vector: FloatArray, *, first_word: bool = False) -> None:
-        """Take in one release; those of another length than the models, or of unknown agents, are passed over.
-
-        ``first_word``: it is an agent's first, which is independent of the data and not averaged.
-        """
+    def hear(self, sender: int, vector: FloatArray) -> None:
+        """Take in one release; those of another length than the models, or of unknown agents, are passed over."""
         if vector.shape != (self._models.shape[1],) or sender >= len(self._models) or not np.isfinite(vector).all():
             return
         self._models[sender] = vector
         self._heard += 1
-        if not first_word:
-            self._sum += vector
-            self._summed += 1
+        self._sum += vector
         if self._heard % self._every == 0:
             self._look()
 
     @property
     def released_average(self) -> FloatArray | None:
-        """The average over agents and rounds, without each agent's first (data-independent) word; None if silent."""
-        return self._sum / self._summed if self._summed else None
+        """The average over agents and rounds; None if nothing was heard."""
+        return self._sum / self._heard if self._heard else None
 
     def finished(self) -> Curve:
         """The curve up to the last release."""

@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from coordinator_free.agent import Activation
 from coordinator_free.agents.registry import algorithm, make
 from coordinator_free.losses import LossError, loss
 from coordinator_free.objective import LocalProblem
@@ -75,7 +74,7 @@ class Preparation:
         c, rows = self.configuration, self.dealt.shards[agent]
         learning = {key: value for key, value in c.learning.model_dump().items() if value is not None}
         learning.update(learning.pop("parameters"))
-        learning["smoothness"] = float(self.smoothness[agent])
+        learning.update(smoothness=float(self.smoothness[agent]), agents=self.agents, seed=self.seed)
         return {
             "agent": agent,
             "agents": self.agents,
@@ -236,15 +235,13 @@ def smoothness(configuration: Configuration, dealt: Dealt, problem: LocalProblem
 
 
 def releases(configuration: Configuration, neighbours: int) -> int:
-    """How many indices an agent has: one for each update, and the first word of a synchronous algorithm.
+    """How many indices an agent has: one for each update or round.
 
     An algorithm that speaks otherwise has a static method ``releases(updates, neighbours)``.
     """
-    kind, updates = algorithm(configuration.learning.algorithm), configuration.clock.updates
-    own = getattr(kind, "releases", None)
-    if own is not None:
-        return int(own(updates, neighbours))
-    return updates + 1 if kind.activation is Activation.ROUNDS else updates
+    own = getattr(algorithm(configuration.learning.algorithm), "releases", None)
+    updates = configuration.clock.updates
+    return updates if own is None else int(own(updates, neighbours))
 
 
 def release_dimension(configuration: Configuration, dimension: int) -> int:
@@ -256,7 +253,8 @@ def release_dimension(configuration: Configuration, dimension: int) -> int:
 def multipliers(configuration: Configuration, dimension: int) -> FloatArray:
     """One noise scale for each charged release, in units of its sensitivity; empty without a mechanism.
 
-    Each update is charged, or as many as the algorithm's static method ``charged(updates)`` says.
+    Each update is charged, or as many as the algorithm's static method ``charged(updates)`` says. An algorithm whose
+    releases cost other than its mechanism's has a static method ``calibrate`` of its own.
     """
     privacy = configuration.privacy
     if not configuration.private:
@@ -264,7 +262,20 @@ def multipliers(configuration: Configuration, dimension: int) -> FloatArray:
     from coordinator_free.privacy.accounting import calibrate
 
     assert privacy.epsilon is not None
-    own = getattr(algorithm(configuration.learning.algorithm), "charged", None)
+    chosen = algorithm(configuration.learning.algorithm)
+    own_noise = getattr(chosen, "calibrate", None)
+    if own_noise is not None:
+        bought: FloatArray | None = own_noise(
+            privacy.mechanism,
+            configuration.clock.updates,
+            privacy.epsilon,
+            privacy.delta or 0.0,
+            configuration.learning.model_dump(exclude_none=True),
+            dimension,
+        )
+        if bought is not None:
+            return bought
+    own = getattr(chosen, "charged", None)
     return calibrate(
         privacy.mechanism,
         configuration.clock.updates if own is None else int(own(configuration.clock.updates)),

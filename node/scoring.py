@@ -36,7 +36,6 @@ from node.npz import write_whole
 from node.run_folder import RunFolder, read_json, read_run
 from node.shard import Rows, agent_folder, agent_name
 from node.spending import Spending, spent
-from node.wire import decode_header
 
 NOT_COVERED = (
     "alone, pooled, zero and best_ridge, which are computed from the data",
@@ -201,14 +200,12 @@ def _listen(run: RunFolder, judge: Loss, best: FloatArray | None) -> _Heard | No
     counter = CaptureCounter(run.run, range(run.agents))
     expected = sum(public["releases"] for public in run.public)
     recorder = CurveRecorder(run, judge, best, expected)
-    consensus = _is_consensus(run)
     first = last = 0
     for frame in frames_of(run.folder, []):
         releases = counter.releases
         if counter.hear(frame.parts) == "release" and counter.releases > releases and len(frame.body) % 8 == 0:
             sender = int.from_bytes(frame.topic[:4], "big")
-            first_word = consensus and decode_header(frame.header)["index"] == 0
-            recorder.hear(sender, np.frombuffer(frame.body, dtype="<f8"), first_word=first_word)
+            recorder.hear(sender, np.frombuffer(frame.body, dtype="<f8"))
         first, last = first or frame.time_ns, frame.time_ns
     verdict = counter.verdict()
     seconds = (last - first) / 1e9 if first else None

@@ -53,6 +53,8 @@ BAD = [
     ({"learning": {"smoothness": "data"}}, ["learning.smoothness", "outside of epsilon", "bound"]),
     ({"learning": {"smoothness": "eigenvalue"}}, ['learning.smoothness = "eigenvalue"', "positive number"]),
     ({"learning": {"smoothness": -1.0}}, ["learning.smoothness = -1.0", "positive number"]),
+    ({"learning": {"start": "local"}}, ['learning.start = "local"', "private run"]),
+    ({"learning": {"anchor": "local"}}, ['learning.anchor = "local"', "private run"]),
     ({"learning": {"mu": None}}, ["learning.mu", "greater than 0"]),
     ({"learning": {"mu": math.nan}}, ["learning.mu = nan"]),
     ({"learning": {"loss": "hinge"}}, ["learning.loss", "hinge", "logistic"]),
