@@ -28,11 +28,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from coordinator_free.privacy.ledger import Budget, Charge, Ledger, LedgerError, Plan
+from coordinator_free.privacy.ledger import LARGEST_GROUP, Budget, Charge, Ledger, LedgerError, Plan
 from coordinator_free.privacy.mechanisms import Mechanism, MechanismError, from_description
 
 VERSION = 1
-_FIRST, _LAST, _RUN = re.compile(rb'"first":(\d+),'), re.compile(rb'"last":(\d+),'), re.compile(rb'"run":"([^"]*)",')
+_LAST = re.compile(rb'"last":(\d+),')
 
 
 class LedgerFile:
@@ -192,29 +192,35 @@ class LedgerFile:
         self.ledger.add(charge)
 
     def _settle(self, run: str) -> None:
-        """Put a whole charge in the place of a torn last line: for everything that it could have covered."""
+        """Put whole charges in the place of a torn last line: for everything that it could have covered.
+
+        It may be torn or damaged anywhere, so what it says is believed only where that covers more. Its run is the one
+        that charged last, or the first that asks now: both are charged.
+        """
         if self._torn is None or self._broken:
             return
         torn, self._torn = self._torn, None
-        charge = self._covered(torn, run)
-        if charge is not None:
-            self._append(charge, {"torn": True})
+        last_to_charge = [charge.run for charge in self.ledger.charges[-1:]]
+        for owner in dict.fromkeys([*last_to_charge, run]):
+            for charge in self._covered(torn, owner):
+                self._append(charge, {"torn": True})
         with contextlib.suppress(OSError):  # what is left of it is torn still, and counts again
             os.ftruncate(self._descriptor, self._end)
 
-    def _covered(self, torn: bytes, run: str) -> Charge | None:
-        named = _RUN.search(torn)
-        owner = named[1].decode() if named else self.ledger.charges[-1].run if self.ledger.charges else run
-        first, last = _FIRST.search(torn), _LAST.search(torn)
-        following = self.ledger.next_index(owner)
-        start = max(following, int(first[1])) if first else following
-        plan = self.ledger.plan
-        if start >= plan.releases:
-            if plan.releases or self.ledger.budget is not None:
-                return None  # nothing that could be said was left to charge
-            return Charge(owner, start, max(start, int(last[1])) if last else start, None)
-        end, mechanism = plan.alike(start)
-        return Charge(owner, start, max(start, int(last[1])) if last else end, mechanism)
+    def _covered(self, torn: bytes, run: str) -> list[Charge]:
+        plan, start = self.ledger.plan, self.ledger.next_index(run)
+        named = max((int(last) for last in _LAST.findall(torn)), default=start)
+        if not plan.releases:
+            # Made without a plan: all that is known is what was charged before.
+            mechanism = self.ledger.charges[-1].mechanism if self.ledger.charges else None
+            return [Charge(run, start, min(max(start, named), start + LARGEST_GROUP - 1), mechanism)]
+        charges = []
+        end = min(start + plan.largest_group - 1, plan.releases - 1)
+        while start <= max(end, min(named, plan.releases - 1)):
+            last, mechanism = plan.alike(start)
+            charges.append(Charge(run, start, last, mechanism))
+            start = last + 1
+        return charges
 
 
 def _account(mechanisms: Iterable[Mechanism | None], delta: float) -> float:
