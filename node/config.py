@@ -357,7 +357,7 @@ def shown(value: Any) -> str:
 # --- what fits together ----------------------------------------------------------------------------------------------
 
 NEEDS_MU = frozenset({"coordinate-descent", "propagation", "gossip-admm"})
-"""Algorithms that seek the optimum of the graph-regularised objective."""
+"""Algorithms that weigh local losses by ``mu``."""
 NEEDS_CLIP = frozenset({"coordinate-descent"})
 
 

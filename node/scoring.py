@@ -29,7 +29,6 @@ from coordinator_free.losses import Loss, Squared, loss
 from coordinator_free.objective import ProblemError, optimum, relative_gap
 from coordinator_free.release import FloatArray
 from node.capture import CaptureCounter
-from node.config import NEEDS_MU
 from node.curve import Curve, CurveRecorder
 from node.logs import frames_of, logs_of
 from node.npz import write_whole
@@ -42,6 +41,8 @@ NOT_COVERED = (
     "together, finish and every other figure on held-out rows",
     "finish models, which are never released",
 )
+SEEKS_THE_OBJECTIVE = frozenset({"coordinate-descent", "gossip-admm"})
+"""Algorithms whose optimum is that of the graph-regularised objective (Bellet et al. 2018, Eq. 2)."""
 LARGEST_OPTIMUM = 100_000_000
 """Numbers in the Hessian's blocks above which the optimum is not computed."""
 
@@ -162,7 +163,7 @@ def _optimum(run: RunFolder) -> FloatArray | None:
     """The optimum of the graph-regularised objective, for algorithms that seek it."""
     learning = run.configuration.learning
     size = run.agents * int(run.manifest["dimension"]) ** 2
-    if learning.algorithm not in NEEDS_MU or learning.mu is None or run.agents < 2 or size > LARGEST_OPTIMUM:
+    if learning.algorithm not in SEEKS_THE_OBJECTIVE or learning.mu is None or run.agents < 2 or size > LARGEST_OPTIMUM:
         return None
     return optimum(run.network, run.problems, run.confidences, learning.mu)
 
