@@ -11,7 +11,8 @@ A multiplier is 1 / (the round's pure epsilon).
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from coordinator_free.agents.admm import Admm
 from coordinator_free.privacy.mechanisms import Mechanism
@@ -25,6 +26,20 @@ class DualPerturbation(Admm):
 
     name: ClassVar[str] = "dvp"
     mechanisms: ClassVar[tuple[str, ...]] = ("gamma-norm",)
+
+    @staticmethod
+    def calibrate(
+        mechanism: str,  # noqa: ARG004
+        releases: int,
+        epsilon: float,
+        delta: float,
+        learning: Mapping[str, Any],  # noqa: ARG004
+        dimension: int,  # noqa: ARG004
+    ) -> FloatArray | None:
+        """The multipliers that a total budget buys: rounds are pure, so they compose as such."""
+        from coordinator_free.privacy.pure_budget import calibrate_pure
+
+        return calibrate_pure(releases, epsilon, delta)
 
     def _next_release(self, index: int) -> FloatArray:
         linear, phi = self._linear(index), 0.0

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -54,6 +54,17 @@ class PrimalPerturbation(Admm):
         self._last_differs = last == "dvp"
         self._minimiser = np.zeros(setting.dimension)
         super().__init__(setting)
+
+    @staticmethod
+    def calibrate(
+        mechanism: str, releases: int, epsilon: float, delta: float, learning: Mapping[str, Any], dimension: int
+    ) -> FloatArray | None:
+        """The multipliers that a total budget buys where the last round differs; None: as for any mechanism."""
+        if learning.get("last_round") != "dvp":
+            return None
+        from coordinator_free.privacy.pure_budget import calibrate_with_pure_end
+
+        return calibrate_with_pure_end(mechanism, releases, epsilon, delta, dimension)
 
     def _anchor(self) -> FloatArray:
         if not self._as_published:
