@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from coordinator_free.agent import Agent, Setting
+from coordinator_free.agents.dual_perturbation import DualPerturbation
 from coordinator_free.agents.registry import algorithm
-from coordinator_free.attacks import membership, noise_tests, reconstruction, side_channels
+from coordinator_free.attacks import membership, noise_tests, objective, reconstruction, side_channels
 from coordinator_free.attacks.bounds import Bound, attacked, expected
 from coordinator_free.attacks.charges import Account, Charge, check_charges
 from coordinator_free.attacks.inversion import InversionError, Inverted, NotPerturbed, invert
@@ -275,9 +276,12 @@ class Auditor:
                 continue
             try:
                 inverted = self.inverted(agent)
-            except NotPerturbed as error:
-                not_inverted.append(agent)
-                self.notes.append(f"noise not tested: {error}")
+            except NotPerturbed:
+                try:
+                    rows += self._hidden(agent)
+                except InversionError as error:
+                    not_inverted.append(agent)
+                    self.notes.append(f"noise of agent {agent} not tested: {error}")
                 continue
             except InversionError as error:
                 not_inverted.append(agent)
@@ -293,6 +297,21 @@ class Auditor:
             "tests": [{"name": t.name, "p_value": t.p_value, "detail": t.detail} for t in verdict.tests],
             "not_tested": not_inverted,
         }
+
+    def _hidden(self, agent: int) -> list[noise_tests.NoiseRow]:
+        """Noise that is in the objective. Raises `InversionError`."""
+        rows = objective.noise_rows(agent, self._run.problems[agent], self._capacity(agent), self._rounds(agent))
+        account = self._accounts[agent]
+        return [replace(row, mechanism=account.mechanism(row.index) or row.mechanism) for row in rows]
+
+    def _rounds(self, agent: int) -> list[objective.Round]:
+        """The perturbed objectives of an agent. Raises `InversionError`."""
+        if not issubclass(self._make, DualPerturbation):
+            raise InversionError(f"{self._run.manifest['algorithm']} keeps its noise where the audit cannot see it")
+        return objective.observe(self._make, self._setting(agent), self._recording.of(agent), self._recording.heard)
+
+    def _capacity(self, agent: int) -> float:
+        return float(self._run.public[agent]["learning"]["capacity"])
 
     def inverted(self, agent: int) -> list[Inverted]:
         """The agent's releases with their exact values. Raises `InversionError`."""
@@ -339,7 +358,7 @@ class Auditor:
                 why="not chosen",
             )
             if agent in tried:
-                result = self._judge(result, tried[agent], trials)
+                result = self._judge(result, tried[agent])
             audited.append(result)
         self._exceeded(audited, tried)
         return audited
@@ -357,6 +376,7 @@ class Auditor:
         if record is not None and not 0 <= record < problem.records:
             raise AuditError(f"--record {record}: agent {agent} has records 0 to {problem.records - 1}")
         noise = FreshNoise(self._secret + agent.to_bytes(4, "big"))
+        made = trials
         try:
             if self._run.manifest["algorithm"] == _VECTORISED:
                 world = self.environment(agent)
@@ -364,29 +384,40 @@ class Auditor:
                 worst = worst_alternative(world, at, record=record, row_bound=self._row_bound(agent))
                 scores = attack_scores(world, worst.replacement, 2 * trials, noise)
                 replaced, attained = worst.replacement.record, worst.attained
+            elif issubclass(self._make, DualPerturbation) and self._private:
+                rounds, capacity = self._rounds(agent), self._capacity(agent)
+                made = objective.affordable(trials, problem.records, problem.dimension, len(rounds))
+                if made < 2:
+                    return _Tried(why="too many records and features for the trials of an objective perturbation")
+                row_bound = self._make(self._setting(agent)).row_bound
+                replacement, attained = objective.worst_replacement(
+                    self._setting(agent), capacity, rounds, row_bound=row_bound, record=record
+                )
+                scores = objective.objective_scores(
+                    self._setting(agent), capacity, rounds, replacement, 2 * made, noise
+                )
+                replaced = replacement.record
             else:
                 found, replaced = self._worst_shifts(agent, record)
                 scores = shift_scores(found, 2 * trials, noise)
                 attained = found.attained
-        except NotPerturbed:
-            return _Tried(why="its noise is in the objective: no likelihood ratio for it here")
         except InversionError as error:
             return _Tried(why=str(error))
         bound = attacked(*scores, self._delta, confidence)
-        return _Tried(bound, scores, replaced, attained)
+        return _Tried(bound, scores, replaced, attained, trials=made)
 
     def _worst_shifts(self, agent: int, record: int | None) -> tuple[Shifts, int]:
         best: tuple[Shifts, int] | None = None
         own = self._recording.of(agent)
         mechanisms = self._mechanisms(agent)
-        for candidate in candidates(self._setting(agent), record=record):
+        for candidate in candidates(self._setting(agent), record=record, row_bound=self._row_bound(agent)):
             found = shifts(self._make, self._setting(agent), candidate, own, self._recording.heard, mechanisms)
             if best is None or found.divergence > best[0].divergence:
                 best = found, candidate.record
         assert best is not None
         return best
 
-    def _judge(self, result: AgentAudit, tried: _Tried, trials: int) -> AgentAudit:
+    def _judge(self, result: AgentAudit, tried: _Tried) -> AgentAudit:
         if tried.bound is None:
             return replace(result, why=tried.why)
         why = []
@@ -395,11 +426,11 @@ class Auditor:
         if result.accounted and 0.0 < self._delta < 1.0:
             mu = gaussian_mu(result.accounted, self._delta)
             shown = expected(mu, tried.bound.observations, self._delta, tried.bound.confidence)
-            why.append(f"{trials} trials would show about {shown:.2f} of all {result.accounted:.2f}")
+            why.append(f"{tried.trials} trials would show about {shown:.2f} of all {result.accounted:.2f}")
         return replace(
             result,
             attacked=tried.bound.epsilon,
-            trials=trials,
+            trials=tried.trials,
             record=tried.record,
             attained=tried.attained,
             ceiling=tried.bound.ceiling,
@@ -532,9 +563,9 @@ class Auditor:
         return np.sort(np.array(times, dtype=np.float64))
 
     def _row_bound(self, agent: int) -> float | None:
-        bounds = self._run.public[agent].get("row_bounds") or {}
-        norm = "l1" if self._run.public[agent]["mechanism"] == "laplace" else "l2"
-        return bounds.get(norm)
+        """The public bound of a row, where the algorithm has one; clipping needs none."""
+        bound = getattr(self._agent(agent), "row_bound", None)
+        return None if bound is None or not self._private else float(bound)
 
     def _chosen(self, agents: Sequence[int], record: int | None) -> list[int]:
         for agent in agents:
@@ -563,6 +594,7 @@ class _Tried:
     record: int | None = None
     attained: float | None = None
     why: str = ""
+    trials: int = 0
 
 
 def _mean_size(sizes: dict[int, int]) -> float:

@@ -113,6 +113,10 @@ class Follower:
         said = self._move(place, heard, recorder)
         return Inverted(said, said.vector if recorder is None else recorder.noted(said), charged)
 
+    def step(self, place: Release, heard: Heard) -> Release:
+        """Lead the agent to its next place and let it speak by its own means, whatever they are."""
+        return self._move(place, heard, None)
+
     def _move(self, place: Release, heard: Heard, mechanism: _Recorder | None) -> Release:
         agent, index = self._agent, place.index
         own = next((i for sender, i in reversed(place.used) if sender == place.sender), None)

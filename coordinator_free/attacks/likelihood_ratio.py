@@ -66,15 +66,19 @@ class FreshNoise:
 
     def perturb(self, mechanism: Mechanism, values: FloatArray) -> FloatArray:
         """A release of each row of ``values``, shape (trials, p)."""
-        stream = self._stream
         if not isinstance(mechanism, GammaNorm):
-            return mechanism.perturb(values.reshape(-1), stream).reshape(values.shape)
-        trials, p = values.shape
-        length = exponential(stream, trials * p).reshape(trials, p).sum(axis=1) * (mechanism.scale / GRID)
-        direction = standard_normal(stream, trials * p).reshape(trials, p)
-        direction *= (length / np.sqrt(np.square(direction).sum(axis=1)))[:, None]
-        released: FloatArray = (np.rint(values / GRID) + np.rint(direction)) * GRID
+            return mechanism.perturb(values.reshape(-1), self._stream).reshape(values.shape)
+        length, direction = self.polar(*values.shape)
+        drawn = direction * (length * (mechanism.scale / GRID))[:, None]
+        released: FloatArray = (np.rint(values / GRID) + np.rint(drawn)) * GRID
         return released
+
+    def polar(self, trials: int, dimension: int) -> tuple[FloatArray, FloatArray]:
+        """Gamma(dimension, 1) lengths (trials,) and uniform directions (trials, dimension)."""
+        length = exponential(self._stream, trials * dimension).reshape(trials, dimension).sum(axis=1)
+        direction = standard_normal(self._stream, trials * dimension).reshape(trials, dimension)
+        direction /= np.sqrt(np.square(direction).sum(axis=1))[:, None]
+        return length, direction
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,12 +19,16 @@ import numpy as np
 from scipy import special, stats
 
 from coordinator_free.privacy.mechanisms import GRID, GammaNorm, Mechanism
+from coordinator_free.privacy.perturbed_objective import ObjectivePerturbation
 from coordinator_free.release import FloatArray
 
 LEVEL = 1e-3
 """A correct run is flagged at most this often."""
 
 _ROWS_FOR_ALL_PAIRS = 20_000
+
+_LENGTHS = (GammaNorm.name, ObjectivePerturbation.name)
+"""Mechanisms whose noise has a Gamma length and a uniform direction."""
 
 _Places = Mapping[int, list[int]]
 """The rows of each agent."""
@@ -34,7 +38,8 @@ _Places = Mapping[int, list[int]]
 class NoiseRow:
     """The noise that one release of an agent contains, shape (d,), and the mechanism that it was charged.
 
-    ``drift`` is a direction known before the release, shape (d,), in which a wrong step size would push it.
+    ``drift`` is a direction known before the release, shape (d,), in which a wrong step size would push it. Noise that
+    is in an objective is not on the grid.
     """
 
     agent: int
@@ -42,6 +47,7 @@ class NoiseRow:
     noise: FloatArray
     mechanism: Mechanism
     drift: FloatArray | None = None
+    on_grid: bool = True
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,7 @@ def on_grid(vector: FloatArray) -> bool:
 
 def examine(rows: Sequence[NoiseRow], level: float = LEVEL) -> NoiseVerdict:
     """Scale, shape, independence between rounds and between agents, repetition, and drift."""
-    off_grid = tuple((row.agent, row.index) for row in rows if not on_grid(row.noise))
+    off_grid = tuple((row.agent, row.index) for row in rows if row.on_grid and not on_grid(row.noise))
     if not rows:
         return NoiseVerdict((), 0, level)
     uniform = _uniforms(rows)
@@ -127,11 +133,11 @@ def _uniforms(rows: Sequence[NoiseRow]) -> list[FloatArray]:
     found = []
     for row in rows:
         mechanism = row.mechanism
-        noise = row.noise + GRID * (rng.random(row.noise.shape) - 0.5)
+        noise = row.noise + (GRID * (rng.random(row.noise.shape) - 0.5) if row.on_grid else 0.0)
         if mechanism.name == "laplace":
             tail = 0.5 * np.exp(-np.abs(noise) / mechanism.scale)
             u = np.where(noise < 0, tail, 1.0 - tail)
-        elif isinstance(mechanism, GammaNorm):
+        elif mechanism.name in _LENGTHS:
             length = math.sqrt(float(noise @ noise))
             share = special.gammainc(noise.size, length / mechanism.scale)
             share = min(max(share, 1e-300), 1.0 - 1e-16)
@@ -148,7 +154,7 @@ def _statistic(row: NoiseRow) -> tuple[float, float]:
     scaled = row.noise / row.mechanism.scale
     if row.mechanism.name == "laplace":
         return float(np.abs(scaled).sum()), float(scaled.size)
-    if isinstance(row.mechanism, GammaNorm):
+    if row.mechanism.name in _LENGTHS:
         return math.sqrt(float(scaled @ scaled)), float(scaled.size)
     return 0.5 * float(scaled @ scaled), 0.5 * scaled.size
 
@@ -186,7 +192,7 @@ def _measured(rows: Sequence[NoiseRow], statistic: float, shape: float) -> str:
 
 def _shape(rows: Sequence[NoiseRow], uniform: Sequence[FloatArray], lengths: FloatArray) -> NoiseTest:
     """Kolmogorov and Smirnov: of every coordinate where they are independent, of the lengths for gamma-norm noise."""
-    parts = [u for u, row in zip(uniform, rows, strict=True) if not isinstance(row.mechanism, GammaNorm)]
+    parts = [u for u, row in zip(uniform, rows, strict=True) if row.mechanism.name not in _LENGTHS]
     values = np.concatenate(parts) if parts else lengths
     return NoiseTest("distribution", float(stats.kstest(values, "uniform").pvalue), "not the law that was charged")
 
