@@ -20,12 +20,13 @@ Used = tuple[tuple[int, int], ...]
 """(agent, index) pairs, in the order in which they were consumed."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Release:
     """What ``sender`` says to ``recipient`` (``None``: to everybody).
 
     ``vector`` has shape (d,), float64; a release that a mechanism made sits on the public grid. ``round`` is None for
-    asynchronous algorithms.
+    asynchronous algorithms. Nobody changes a release; it is not frozen because making a frozen one costs an agent
+    three times as much, for each of its neighbours' releases.
     """
 
     sender: int

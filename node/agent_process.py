@@ -43,6 +43,8 @@ from node.wire import EAVESDROPPER, Done, Hello, Receiver, Refused, decode, enco
 
 DRAIN = 64
 """Messages per neighbour that one drain takes at most."""
+HANG_UP = 60.0
+"""Seconds that what was said has to go out at the end: a slow eavesdropper is waited for, but not for ever."""
 LAG = 1.0
 """Seconds that an agent's clock may be behind before missed ticks are given up."""
 
@@ -181,28 +183,26 @@ class Life:
 
     def _hear(self) -> bool:
         """Take what arrived; True if anything new did."""
-        new = False
-        for parts in self._post.drain(self._drain):
-            message = self._receiver.take(parts)
-            if message is None:
-                continue
-            if not isinstance(message, Hello):
-                # Whoever speaks in this run was ready once: a restarted agent hears no hello from those who go on.
-                self._met.add(message.sender)
-            if isinstance(message, Release):
-                if isinstance(self._inbox, RoundInbox) and message.round is None:
-                    self._receiver.dropped["round"] += 1
-                    continue
-                self._inbox.offer(message)
-                new = True
-            elif isinstance(message, Hello):
-                if message.digest == self._around.digest:
-                    self._met.add(message.sender)
-                else:
-                    self._strangers.add(message.sender)
+        releases, others = self._receiver.take(self._post.drain(self._drain))
+        new = bool(releases)
+        inbox = self._inbox
+        for release in releases:
+            if release.round is None and isinstance(inbox, RoundInbox):
+                self._receiver.dropped["round"] += 1
             else:
+                inbox.offer(release)
+        if len(self._met) < len(self._around.neighbours):
+            # Whoever speaks in this run was ready once: a restarted agent hears no hello from those who go on.
+            self._met.update(release.sender for release in releases)
+            self._met.update(message.sender for message in others if isinstance(message, Done))
+        for message in others:
+            if isinstance(message, Done):
                 new |= self._done.get(message.sender) != message
                 self._done[message.sender] = message
+            elif message.digest == self._around.digest:
+                self._met.add(message.sender)
+            else:
+                self._strangers.add(message.sender)
         if new:
             self._heard_at = time.monotonic()
         return new
@@ -457,7 +457,7 @@ class Life:
         self._show()
         self._journal.close()
         # A slow eavesdropper has not read all of it yet; who was told to stop does not wait for that.
-        self._post.close(min(self._around.linger, 1.0) if self._stop else self._around.linger)
+        self._post.close(1.0 if self._stop else HANG_UP)
         self._status.close()
         signal.set_wakeup_fd(-1)
         os.close(self._wake_read)

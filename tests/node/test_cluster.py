@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from node.ledger_file import LedgerFile
 
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.release import Release
@@ -18,6 +17,7 @@ from coordinator_free.twin import reexecute
 from node import launcher
 from node.charging import Charger
 from node.journal import read_journal
+from node.ledger_file import LedgerFile
 from node.shard import agent_folder, read_shard, shard_path
 from node.wire import Done, decode
 from tests.node.clusters import AGENTS, dealt, final, not_private, ran, said, table
