@@ -6,8 +6,8 @@ Each agent holds its own model and a copy of each neighbour's, and an edge e = (
     subject to  Theta_i^i = Z_e^i = Theta_j^i,  Theta_j^j = Z_e^j = Theta_i^j   for every edge
 
 whose minimum is that of Bellet et al. (2018), Eq. 2. At its tick an agent takes some gradient steps on its augmented
-Lagrangian and exchanges, with one random neighbour, both models and both scaled duals of their edge, added up: two
-vectors of p numbers each way. Then both ends update the edge alike:
+Lagrangian and exchanges, with one random neighbour, both models and both duals of their edge: four vectors of p numbers
+each way, as published (Lambda / rho + Theta would be enough, two vectors). Then both ends update the edge alike:
 
     Z_e^i <- 1/2 ( (Lambda_i^i + Lambda_j^i) / rho + Theta_i^i + Theta_j^i ),   Lambda_i^i += rho (Theta_i^i - Z_e^i)
 
@@ -42,8 +42,8 @@ class GossipAdmm:
     """One agent of gossip ADMM.
 
     Parameters in ``setting.learning``: ``mu``, ``smoothness`` (of L_i, as a number), ``rho`` (1), ``local_steps``
-    (10), ``start`` ("zero" or "local"), ``seed`` (0: of the choice of neighbours). A release's vector has 2 p + 1
-    numbers: the exchange's number on its edge, Lambda_i^i / rho + Theta_i^i, and Lambda_i^j / rho + Theta_i^j.
+    (10), ``start`` ("zero" or "local"), ``seed`` (0: of the choice of neighbours). A release's vector has 4 p + 1
+    numbers: the exchange's number on its edge, Theta_i^i, Theta_i^j, Lambda_i^i and Lambda_i^j.
     """
 
     name: ClassVar[str] = "gossip-admm"
@@ -78,7 +78,7 @@ class GossipAdmm:
     @staticmethod
     def release_dimension(dimension: int) -> int:
         """The length of a release's vector for models of that dimension."""
-        return 2 * dimension + 1
+        return 4 * dimension + 1
 
     def _begin(self, next_index: int) -> None:
         edges, p = len(self._place), self._setting.dimension
@@ -112,9 +112,7 @@ class GossipAdmm:
             self._descend()
             self._sent[k] = (self._model.copy(), self._copies[k].copy())
         model, copy = self._sent[k] or (self._model, self._copies[k])
-        said = np.concatenate(
-            ([self._exchange[k]], self._own_dual[k] / self._rho + model, self._other_dual[k] / self._rho + copy)
-        )
+        said = np.concatenate(([self._exchange[k]], model, copy, self._own_dual[k], self._other_dual[k]))
         release = Release(
             sender=self._setting.agent,
             index=self._next,
@@ -158,10 +156,10 @@ class GossipAdmm:
         sent = self._sent[k]
         assert sent is not None
         model, copy = sent
-        p, rho = self._setting.dimension, self._rho
-        their_own, their_copy = heard[1 : p + 1], heard[p + 1 :]
-        self._own_mean[k] = 0.5 * (self._own_dual[k] / rho + model + their_copy)
-        self._other_mean[k] = 0.5 * (self._other_dual[k] / rho + copy + their_own)
+        their_model, their_copy, their_dual, their_other_dual = heard[1:].reshape(4, -1)
+        rho = self._rho
+        self._own_mean[k] = 0.5 * ((self._own_dual[k] + their_other_dual) / rho + model + their_copy)
+        self._other_mean[k] = 0.5 * ((self._other_dual[k] + their_dual) / rho + copy + their_model)
         self._own_dual[k] += rho * (model - self._own_mean[k])
         self._other_dual[k] += rho * (copy - self._other_mean[k])
         self._sent[k] = None
