@@ -1,0 +1,216 @@
+"""``sottovoce budget``: what a privacy budget buys, before anything runs."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from coordinator_free.privacy.accounting import Total
+    from coordinator_free.privacy.mechanisms import Mechanism
+    from node.config import Configuration
+    from node.deal import Preparation
+
+COUNTS = (1, 10, 100, 1000)
+"""Numbers of updates to compare, besides the configured one."""
+
+
+def budget(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="Whose budget.", show_default=False)],
+    override: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Say what the privacy budget buys: the noise of each release, its size for small and large agents, the total by
+    every accountant, and the same for other numbers of updates. Nothing is run, and nothing is charged.
+
+    Example: sottovoce budget examples/schools.toml --set privacy.epsilon=1
+    """
+    from node.config import load
+
+    found = facts(load(config, override or []))
+    if as_json:
+        print(json.dumps(found, indent=1))
+    else:
+        _show(found, Console(highlight=False))
+
+
+def facts(configuration: Configuration) -> dict[str, Any]:
+    """Everything that the command prints; raises ``ValueError`` where there is no budget to speak of."""
+    from coordinator_free.privacy.accounting import total
+    from node.deal import prepare
+
+    if not configuration.private:
+        raise ValueError(
+            'privacy.mechanism = "none": there is no budget; accepted: a mechanism (laplace, gaussian, gamma-norm)'
+        )
+    preparation = prepare(configuration)
+    planned = {agent: _plan(preparation, agent) for agent in range(preparation.agents)}
+    plans = {agent: plan for agent, plan in planned.items() if any(mechanism is not None for mechanism in plan)}
+    if not plans:
+        raise ValueError("data: no agent has any records, so there is nothing to spend a budget on")
+    delta = configuration.privacy.delta or 0.0
+    totals = {agent: total(plan, delta) for agent, plan in plans.items()}
+    worst = max(totals, key=lambda agent: totals[agent].epsilon)
+    charged = [mechanism for mechanism in plans[worst] if mechanism is not None]
+    return {
+        "mechanism": configuration.privacy.mechanism,
+        "allocation": configuration.privacy.allocation,
+        "budget": {"epsilon": configuration.privacy.epsilon, "delta": delta},
+        "record": preparation.dealt.record,
+        "updates": configuration.clock.updates,
+        "charged_releases": len(charged),
+        "release": {"first": _release(charged[0]), "last": _release(charged[-1])},
+        "total": _total(totals[worst]),
+        "theorem_alone": _theorem_alone(charged, totals[worst].epsilon, delta),
+        "agents": [_agent(preparation, agent, plans[agent]) for agent in _sizes(preparation, list(plans))],
+        "updates_compared": [_compared(configuration, preparation, count) for count in _counts(configuration)],
+        "warnings": list(preparation.warnings),
+    }
+
+
+def _plan(preparation: Preparation, agent: int) -> list[Mechanism | None]:
+    from coordinator_free.agents.registry import make
+    from node.shard import setting
+
+    public = preparation.public(agent)
+    # No noise is drawn here: any secret will do.
+    speaker = make(public["algorithm"], setting(preparation.rows(agent), public, bytes(32)))
+    return [speaker.charge(index) for index in range(public["releases"])]
+
+
+def _release(mechanism: Mechanism) -> dict[str, Any]:
+    """``epsilon`` is that of the release alone; null for Gaussian noise, which has none without a delta."""
+    return {
+        "mechanism": mechanism.name,
+        "multiplier": mechanism.multiplier,
+        "epsilon": None if mechanism.name == "gaussian" else 1.0 / mechanism.multiplier,
+    }
+
+
+def _total(total: Total) -> dict[str, Any]:
+    return {
+        "epsilon": total.epsilon,
+        "accountant": total.accountant,
+        "plain_sum": total.plain,
+        "kairouz_theorem_3_5": total.kairouz,
+        "exact": total.exact,
+    }
+
+
+def _theorem_alone(charged: list[Mechanism], epsilon: float, delta: float) -> dict[str, Any] | None:
+    """What Theorem 3.5 alone would have allowed: null for Gaussian noise, which it does not cover."""
+    import numpy as np
+    from scipy.optimize import brentq
+
+    from coordinator_free.privacy.accounting import kairouz
+
+    if delta == 0.0 or any(mechanism.name == "gaussian" for mechanism in charged):
+        return None
+    each = np.array([1.0 / mechanism.multiplier for mechanism in charged])
+    ones = np.ones(len(each))
+    factor = brentq(lambda f: kairouz(f * each, ones, delta) - epsilon, 0.0, epsilon / float(each.min()) + 1.0)
+    return {"epsilon_of_last_release": float(factor * each[-1]), "noise_factor": 1.0 / factor}
+
+
+def _sizes(preparation: Preparation, agents: list[int]) -> list[int]:
+    """The smallest, the quartiles and the largest by number of records."""
+    ordered = sorted(agents, key=lambda agent: (len(preparation.dealt.shards[agent].y), agent))
+    places = [round(share * (len(ordered) - 1)) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    return list(dict.fromkeys(ordered[place] for place in places))
+
+
+def _agent(preparation: Preparation, agent: int, planned: list[Mechanism | None]) -> dict[str, Any]:
+    from coordinator_free.privacy.mechanisms import NORMS
+
+    last = next(mechanism for mechanism in reversed(planned) if mechanism is not None)
+    records = len(preparation.dealt.shards[agent].y)
+    # A mean gradient of records clipped to C moves by at most 2 C / m; other releases are not made of one.
+    clipped = preparation.configuration.privacy.clip is not None and last.name in NORMS
+    return {
+        "agent": agent,
+        "name": preparation.dealt.names[agent],
+        "records": records,
+        "sensitivity": last.sensitivity,
+        "scale": last.scale,
+        "gradient_noise_per_clip": 2.0 * last.multiplier / records if clipped else None,
+    }
+
+
+def _counts(configuration: Configuration) -> list[int]:
+    return sorted({*COUNTS, configuration.clock.updates})
+
+
+def _compared(configuration: Configuration, preparation: Preparation, updates: int) -> dict[str, Any]:
+    from coordinator_free.privacy.allocation import AllocationError
+    from node.deal import multipliers
+
+    clock = configuration.clock.model_copy(update={"updates": updates})
+    try:
+        bought = multipliers(configuration.model_copy(update={"clock": clock}), preparation.dealt.dimension)
+    except AllocationError as error:
+        return {"updates": updates, "multiplier": None, "epsilon": None, "refused": str(error)}
+    last = float(bought[-1])
+    return {
+        "updates": updates,
+        "multiplier": last,
+        "epsilon": None if configuration.privacy.mechanism == "gaussian" else 1.0 / last,
+    }
+
+
+def _show(found: dict[str, Any], console: Console) -> None:
+    spent, total = found["budget"], found["total"]
+    console.print(
+        f"[bold]{found['mechanism']}[/] noise, {found['allocation']} allocation, {found['charged_releases']} charged "
+        f"releases of each agent; the unit of privacy is [bold]{found['record']}[/]"
+    )
+    table = Table(title="Total of one agent, all its releases", title_justify="left", box=None)
+    for column in ("accountant", "epsilon", ""):
+        table.add_column(column, justify="right" if column == "epsilon" else "left")
+    for key, name in (("plain_sum", "plain sum"), ("kairouz_theorem_3_5", "Kairouz Theorem 3.5"), ("exact", "exact")):
+        table.add_row(name, _number(total[key]), "does not apply" if total[key] is None else "")
+    table.add_row("[bold]charged[/]", f"[bold]{_number(total['epsilon'])}[/]", f"by: {total['accountant']}")
+    table.add_row("budget", _number(spent["epsilon"]), f"at delta {spent['delta']:g}")
+    console.print(table)
+    for place, release in found["release"].items():
+        cost = "no epsilon of its own" if release["epsilon"] is None else f"epsilon {_number(release['epsilon'])}"
+        console.print(
+            f"{place} release: {release['mechanism']} noise of {_number(release['multiplier'])} sensitivities, {cost}"
+        )
+    alone = found["theorem_alone"]
+    if alone is not None:
+        console.print(
+            f"Theorem 3.5 alone would allow epsilon {_number(alone['epsilon_of_last_release'])} for the last release: "
+            f"{alone['noise_factor']:.2f} times the noise"
+        )
+    table = Table(title="Noise of the last release by an agent's size", title_justify="left", box=None)
+    for column in ("agent", "name", "records", "sensitivity", "noise scale", "noise of a mean gradient / clip"):
+        table.add_column(column, justify="left" if column == "name" else "right")
+    for agent in found["agents"]:
+        table.add_row(
+            str(agent["agent"]),
+            agent["name"],
+            str(agent["records"]),
+            *(_number(agent[key]) for key in ("sensitivity", "scale", "gradient_noise_per_clip")),
+        )
+    console.print(table)
+    table = Table(title="The same budget for other numbers of updates", title_justify="left", box=None)
+    for column in ("updates", "noise / sensitivity, last release", "epsilon, last release"):
+        table.add_column(column, justify="right")
+    for row in found["updates_compared"]:
+        chosen = "[bold]" if row["updates"] == found["updates"] else "[default]"
+        table.add_row(f"{chosen}{row['updates']}[/]", _number(row["multiplier"]), _number(row["epsilon"]))
+    console.print(table)
+    for warning in found["warnings"]:
+        console.print(f"[yellow]warning:[/] {warning}")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None or not math.isfinite(value) else f"{value:.4g}"
