@@ -123,13 +123,17 @@ def check_limits(folder: Path, configuration: Configuration) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
-def sockets_folder(configuration: Configuration, agents: int) -> Path:
-    """A fresh folder for ipc sockets in the configured one or a temporary one; the zygote removes it at its end.
-
-    Raises `TransportError` if a socket's path would be too long.
-    """
+def check_socket_paths(configuration: Configuration) -> Path:
+    """The folder in which ipc sockets will have theirs; raises `TransportError` if their paths would be too long."""
     base = Path(configuration.network.folder or tempfile.gettempdir()).absolute()
-    ipc_endpoint(base / "sv-12345678", agents)
+    if configuration.network.transport == "ipc":
+        ipc_endpoint(base / "sv-12345678", 0)
+    return base
+
+
+def sockets_folder(configuration: Configuration) -> Path:
+    """A fresh folder for ipc sockets; the zygote removes it at its end."""
+    base = check_socket_paths(configuration)
     base.mkdir(parents=True, exist_ok=True)
     return Path(tempfile.mkdtemp(prefix="sv-", dir=base))
 
@@ -155,7 +159,7 @@ class Cluster:
         (folder / "endpoints").mkdir(exist_ok=True)
         tcp = configuration.network.transport == "tcp"
         if not tcp:
-            self._sockets = sockets_folder(configuration, self._agents)
+            self._sockets = sockets_folder(configuration)
         (folder / "exits.jsonl").unlink(missing_ok=True)
         ours, theirs = socket.socketpair()
         with (folder / "zygote.log").open("w") as log:

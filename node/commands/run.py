@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from node import launcher
-from node.config import Configuration, load
+from node.config import Configuration, ConfigurationError, load
 
 
 def run(
@@ -35,6 +36,8 @@ def run(
     configuration = load(config, override or [])
     folder = (out or Path("runs") / configuration.run.name).absolute()
     console = Console(stderr=True)
+    if world == "processes":
+        launcher.check_socket_paths(configuration)
     with console.status("dealing the data ..."):
         manifest = launcher.deal(configuration, folder, force=force)
     for warning in manifest["warnings"]:
@@ -44,7 +47,7 @@ def run(
         with console.status(f"{agents} agents in the twin ..."):
             watch = launcher.run_in_twin(folder)
     else:
-        watch = _run_processes(configuration, folder, agents, console)
+        watch = _run_processes(configuration, folder, agents, console, fresh=not force)
     with console.status("scoring ..."):
         launcher.score(folder, watch)
     results = json.loads((folder / "results.json").read_text())
@@ -58,8 +61,15 @@ def run(
         raise typer.Exit(1)
 
 
-def _run_processes(configuration: Configuration, folder: Path, agents: int, console: Console) -> launcher.Watch:
-    launcher.check_limits(folder, configuration)
+def _run_processes(
+    configuration: Configuration, folder: Path, agents: int, console: Console, *, fresh: bool
+) -> launcher.Watch:
+    try:
+        launcher.check_limits(folder, configuration)
+    except ConfigurationError:
+        if fresh:
+            shutil.rmtree(folder)  # dealt a moment ago, and nothing was said or charged
+        raise
     cluster = launcher.Cluster(folder, configuration, agents)
     try:
         cluster.start()

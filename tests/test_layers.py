@@ -1,0 +1,72 @@
+"""Imports point downwards only, and the mathematics touches nothing outside itself."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+OUTSIDE = {
+    "asyncio",
+    "multiprocessing",
+    "os",
+    "pathlib",
+    "secrets",
+    "select",
+    "shutil",
+    "signal",
+    "socket",
+    "subprocess",
+    "sys",
+    "tempfile",
+    "threading",
+    "time",
+    "zmq",
+}
+"""Modules by which code reaches sockets, files, clocks, processes or the environment."""
+FORBIDDEN = {"topology": OUTSIDE | {"coordinator_free", "node"}, "coordinator_free": OUTSIDE | {"node"}, "node": set()}
+GLOBAL_RANDOM = {"seed", "random", "rand", "randn", "randint", "normal", "uniform", "choice", "shuffle", "permutation"}
+
+
+def modules(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def imported(tree: ast.Module) -> set[str]:
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+@pytest.mark.parametrize("package", sorted(FORBIDDEN))
+def test_imports_point_downwards_only(package: str) -> None:
+    assert modules(package)
+    for path in modules(package):
+        found = imported(ast.parse(path.read_text())) & FORBIDDEN[package]
+        assert not found, f"{path.relative_to(ROOT)} imports {sorted(found)}"
+
+
+@pytest.mark.parametrize("package", ["topology", "coordinator_free"])
+def test_no_file_is_opened_and_no_global_generator_drawn_from(package: str) -> None:
+    for path in modules(package):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id != "open", f"{path.relative_to(ROOT)}:{node.lineno} opens a file"
+            if isinstance(node, ast.Attribute) and node.attr in GLOBAL_RANDOM:
+                owner = node.value
+                is_numpy_random = isinstance(owner, ast.Attribute) and owner.attr == "random"
+                assert not is_numpy_random, f"{path.relative_to(ROOT)}:{node.lineno} draws from a global generator"
+
+
+def test_nothing_is_pickled() -> None:
+    for package in FORBIDDEN:
+        for path in modules(package):
+            text = path.read_text()
+            assert "pickle" not in imported(ast.parse(text)), path
+            assert "allow_pickle=True" not in text, path
