@@ -55,6 +55,10 @@ EVENTS: Final = "/events"
 OTHER: Final = "/other"
 """Channel of frames that name no agent."""
 
+_NUMBERS: Final = {CHECKPOINTS: 1, EVENTS: 2, OTHER: 3}
+"""Fixed, so that frames are told from what is none even where the chunk that names the channels is damaged."""
+_FIRST_AGENT: Final = 4
+
 CHUNK_BYTES: Final = 1 << 20
 RECORD_LIMIT: Final = 256 << 20
 """No record of a log is longer, in bytes: a frame is at most 64 MiB."""
@@ -272,7 +276,8 @@ class TrafficLogWriter:
     def _channel(self, name: str) -> int:
         number = self._named.get(name)
         if number is None:
-            number = self._named[name] = len(self._named) + 1
+            agents = len(self._named.keys() - _NUMBERS.keys())
+            number = self._named[name] = _NUMBERS.get(name, _FIRST_AGENT + agents)
             record = Channel(id=number, topic=name, message_encoding=ENCODING, metadata={}, schema_id=0)
             self._records.append(record)
             self._counts[number] = 0
@@ -451,9 +456,9 @@ class TrafficLogReader:
 
     def messages(self) -> Iterator[tuple[str, int, int, bytes]]:
         """(channel, time, sequence, data as the log holds it) of every message of every whole chunk."""
-        channels: dict[int, str] = {}
+        channels = {number: name for name, number in _NUMBERS.items()}
         expected = 0
-        unpack = _MESSAGE.unpack_from
+        unpack, message = _MESSAGE.unpack_from, int(Opcode.MESSAGE)
         for opcode, offset, body in self._file_records():
             if opcode != Opcode.CHUNK:
                 continue
@@ -463,13 +468,15 @@ class TrafficLogReader:
             self.chunks += 1
             at, end = 0, len(plain)
             while at + 9 <= end:
-                kind, length = _PREFIX.unpack_from(plain, at)
+                if plain[at] == message and at + 31 <= end:
+                    _, length, channel, sequence, time_ns, _ = unpack(plain, at)
+                else:
+                    _, length = _PREFIX.unpack_from(plain, at)
                 after = at + 9 + length
-                if after > end:
-                    self._lost(offset, len(body), "a chunk holds a record that reaches out of it")
+                if after > end or (plain[at] == message and length < 22):
+                    self._lost(offset, len(body), "a chunk holds a record that does not fit into it")
                     break
-                if kind == Opcode.MESSAGE and length >= 22:
-                    _, _, channel, sequence, time_ns, _ = unpack(plain, at)
+                if plain[at] == message:
                     name = channels.get(channel, OTHER)
                     if name is not CHECKPOINTS and name is not EVENTS:
                         if sequence != expected & 0xFFFFFFFF:
@@ -478,7 +485,7 @@ class TrafficLogReader:
                             expected = sequence
                         expected += 1
                     yield name, time_ns, sequence, plain[at + 31 : after]
-                elif kind == Opcode.CHANNEL:
+                elif plain[at] == Opcode.CHANNEL:
                     self._learn_channel(channels, plain[at + 9 : after])
                 at = after
 
@@ -487,8 +494,8 @@ class TrafficLogReader:
             record = Channel.read(ReadDataStream(BytesIO(data)))
         except Exception:  # a damaged name is only a name: frames carry their sender themselves
             return
-        names = {CHECKPOINTS: CHECKPOINTS, EVENTS: EVENTS}
-        channels[record.id] = names.get(record.topic, record.topic)
+        if record.id >= _FIRST_AGENT:
+            channels[record.id] = record.topic
 
     def _unreadable(self, name: str, time_ns: int, data: bytes) -> None:
         self._lost(0, len(data), f"a message on {name} at {time_ns} is unreadable")

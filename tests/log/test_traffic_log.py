@@ -172,20 +172,22 @@ def frames_of_chunks(path: Path) -> list[int]:
     return [sum(isinstance(record, Message) for record in breakup_chunk(chunk)) - 1 for chunk in chunks]
 
 
-def test_a_damaged_chunk_is_told_and_the_others_come_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_damaged_chunk_is_told_and_the_others_come_back(tmp_path: Path, number: int) -> None:
     said = conversation(5, 40)
     path = write_log(tmp_path / "a.mcap", said, chunk_bytes=3000)
     whole = path.read_bytes()
     chunks = [(start, end) for opcode, start, end in record_offsets(whole) if opcode == 6]
-    start, end = chunks[2]
+    start, end = chunks[number]
     data = bytearray(whole)
     data[(start + end) // 2] ^= 1
     path.write_bytes(data)
     reader = TrafficLogReader(path)
     back = [frame.parts for frame in reader]
     held = frames_of_chunks(write_log(tmp_path / "b.mcap", said, chunk_bytes=3000))
-    first, gone = sum(held[:2]), held[2]
+    first, gone = sum(held[:number]), held[number]
     assert back == said[:first] + said[first + gone :]
+    assert len(reader.damage) == 3
     meanings = " / ".join(damage.meaning for damage in reader.damage)
     assert "a chunk is damaged" in meanings
     assert f"{gone} frames are missing" in meanings
