@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -91,6 +91,18 @@ class Admm:
         self._reset(0)
 
     # -- what differs between the algorithms ----------------------------------------------------------------------
+
+    @staticmethod
+    def calibrate(
+        mechanism: str,  # noqa: ARG004
+        releases: int,  # noqa: ARG004
+        epsilon: float,  # noqa: ARG004
+        delta: float,  # noqa: ARG004
+        learning: Mapping[str, Any],  # noqa: ARG004
+        dimension: int,  # noqa: ARG004
+    ) -> FloatArray | None:
+        """The multipliers that a total budget buys; None: those of the mechanism's family, as for any algorithm."""
+        return None
 
     def _anchor(self) -> FloatArray:
         """The agent's own value in the penalty term: its last release."""
