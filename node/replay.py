@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import select
 import socket
-import sys
 import termios
 import time
 import tty
@@ -195,37 +195,42 @@ def _refuse_occupied(endpoint: str) -> None:
 class Terminal:
     """Keys from a terminal, without waiting for a line; no keys where standard input is no terminal."""
 
-    def __init__(self) -> None:
-        self._file = sys.stdin if sys.stdin is not None and sys.stdin.isatty() else None
+    def __init__(self, descriptor: int = 0) -> None:
+        self._descriptor = descriptor if os.isatty(descriptor) else None
         self._before: list[Any] | None = None
 
     def __enter__(self) -> Terminal:
-        if self._file is not None:
-            self._before = termios.tcgetattr(self._file)
-            tty.setcbreak(self._file)
+        if self._descriptor is not None:
+            self._before = termios.tcgetattr(self._descriptor)
+            tty.setcbreak(self._descriptor)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None and self._before is not None:
-            termios.tcsetattr(self._file, termios.TCSADRAIN, self._before)
+        if self._descriptor is not None and self._before is not None:
+            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
 
     def key(self, seconds: float) -> Key | None:
         """The key that is pressed within ``seconds``; sleeps as long where there is no terminal."""
-        if self._file is None:
-            time.sleep(max(0.0, seconds))
-            return None
-        if not select.select([self._file], [], [], max(0.0, seconds))[0]:
-            return None
-        typed = self._file.read(1)
-        if typed == " ":
+        if self._descriptor is None:
+            return no_keys(seconds)
+        typed = self._typed(max(0.0, seconds))
+        if typed == b" ":
             return Key.PAUSE
-        if typed == "\x1b" and self._typed() == "[" and self._typed() == "C":
+        if typed == b"\x1b" and self._typed(0.05) in (b"[", b"O") and self._typed(0.05) == b"C":
             return Key.STEP
         return None
 
-    def _typed(self) -> str:
-        assert self._file is not None
-        return self._file.read(1) if select.select([self._file], [], [], 0.05)[0] else ""
+    def _typed(self, seconds: float) -> bytes:
+        assert self._descriptor is not None
+        if not select.select([self._descriptor], [], [], seconds)[0]:
+            return b""
+        try:
+            typed = os.read(self._descriptor, 1)
+        except OSError:
+            typed = b""
+        if not typed:
+            self._descriptor = None  # the terminal hung up: nobody will press a key any more
+        return typed
 
 
 def no_keys(seconds: float) -> Key | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import socket
+import termios
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +15,7 @@ import zmq
 
 from node import replay as module
 from node.log_tools import Selection, SelectionError
-from node.replay import Key, ReplayError, Stage, plan, replay
+from node.replay import Key, ReplayError, Stage, Terminal, plan, replay
 from node.traffic_log import Frame, TrafficLogReader, TrafficLogWriter
 from node.transport import FixedEndpoints
 from node.wire import own_name
@@ -174,6 +177,43 @@ def test_a_plan_says_what_would_be_done(tmp_path: Path) -> None:
     assert plan(reader, Selection(), None, 1)["seconds"] is None
 
 
+# -- at a terminal ----------------------------------------------------------------------------------------------------
+
+
+def test_keys_are_read_from_a_terminal_and_it_is_restored() -> None:
+    controller, terminal = os.openpty()
+    try:
+        before = termios.tcgetattr(terminal)
+        with Terminal(terminal) as keyboard:
+            assert termios.tcgetattr(terminal) != before
+            os.write(controller, b" \x1b[Cx\x1bOC\x1b[D ")
+            pressed = [keyboard.key(5.0) for _ in range(8)]
+        assert [key for key in pressed if key is not None] == [Key.PAUSE, Key.STEP, Key.STEP, Key.PAUSE]
+        assert pressed[:4] == [Key.PAUSE, Key.STEP, None, Key.STEP]
+        assert termios.tcgetattr(terminal) == before
+    finally:
+        os.close(terminal)
+        os.close(controller)
+
+
+def test_without_a_terminal_there_are_no_keys(tmp_path: Path, clock: Clock) -> None:
+    with (tmp_path / "input").open("w+b") as file, Terminal(file.fileno()) as keyboard:
+        file.write(b"   ")
+        file.seek(0)
+        assert keyboard.key(3.0) is None
+    assert clock.now == 1003.0
+
+
+def test_a_terminal_that_hangs_up_types_nothing(clock: Clock) -> None:
+    controller, terminal = os.openpty()
+    keyboard = Terminal(terminal)
+    os.close(controller)
+    assert keyboard.key(5.0) is None
+    assert keyboard.key(5.0) is None
+    os.close(terminal)
+    assert clock.now == 1005.0, "from then on it only sleeps"
+
+
 # -- over sockets -----------------------------------------------------------------------------------------------------
 
 
@@ -262,8 +302,6 @@ def test_it_never_takes_an_endpoint_away_from_others(tmp_path: Path) -> None:
 
 
 def test_a_socket_that_nobody_answers_at_is_taken(tmp_path: Path) -> None:
-    import socket
-
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(tmp_path / "stage"))
     with Stage(f"ipc://{tmp_path}/stage") as stage:
