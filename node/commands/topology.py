@@ -1,0 +1,121 @@
+"""``sottovoce topology``: describes the graph of a configuration and draws it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from topology.network import Network
+from topology.spectrum import Extremes, Facts
+
+_NAMED = 12
+"""So many bridges and cut agents are named; the JSON document has them all."""
+
+
+def topology(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="Whose graph.", show_default=False)],
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE.png|svg", help="Draw the graph into this file.", show_default=False)
+    ] = None,
+    override: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Describe who may talk to whom, and draw it. Nothing is run or dealt to disk.
+
+    Example: sottovoce topology examples/schools.toml --picture schools.svg
+    """
+    format = _picture_format(picture)
+    from node import deal
+    from node.config import load
+    from topology import spectrum
+
+    configuration = load(config, override or [])
+    network = deal.network(configuration)
+    facts = spectrum.facts(network)
+    kind = configuration.topology.kind
+    seeded = configuration.topology.seed is not None or configuration.run.seed is not None
+    if picture is not None:
+        from node import network_picture
+
+        image = network_picture.draw(network, facts, f"{configuration.run.name}: {kind}", format)
+        try:
+            picture.write_bytes(image)
+        except OSError as error:
+            raise ValueError(f"--picture {picture}: {error.strerror}; give a file in a folder that is there") from None
+    if as_json:
+        print(json.dumps({"kind": kind, "digest": network.digest(), **dataclasses.asdict(facts)}, indent=1))
+        return
+    console = Console(highlight=False)
+    console.print(_table(kind, network, facts))
+    if not seeded:
+        console.print("No seed is set (run.seed or topology.seed): each run draws its data and graph anew.")
+    if picture is not None:
+        console.print(f"picture: {picture}", soft_wrap=True)
+
+
+def _picture_format(picture: Path | None) -> str:
+    from node.network_picture import FORMATS
+
+    format = "" if picture is None else picture.suffix.removeprefix(".").lower()
+    if picture is not None and format not in FORMATS:
+        raise ValueError(f"--picture {picture}: the file's name must end in .png or .svg")
+    return format
+
+
+def _table(kind: str, network: Network, facts: Facts) -> Table:
+    table = Table(title=f"{kind}, {facts.agents:,} agents", title_justify="left", show_header=False, box=None)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(style="dim")
+    least, mean, most = facts.degrees
+    low, high = facts.diameter
+    rows = [
+        ("edges", f"{facts.edges:,}", ""),
+        ("neighbours", f"{least}" if least == most else f"{least} to {most}, mean {mean:.2f}", "of an agent"),
+        ("weights", _span(facts.weights), "W_ij"),
+        ("weighted degrees", _span(facts.weighted_degrees), "D_ii, sums of an agent's W_ij"),
+        ("diameter", str(low) if low == high else f"{low} to {high}", "most hops between two agents"),
+        ("bipartite", "yes" if facts.bipartite else "no", "two groups, no edge within"),
+        ("algebraic connectivity", _number(facts.algebraic_connectivity), "of the weighted Laplacian"),
+        ("L_- = D - A", _extremes(facts.signed), "least nonzero, largest eigenvalue"),
+        ("L_+ = D + A", _extremes(facts.signless), "least nonzero, largest eigenvalue"),
+        ("Metropolis gap", _number(facts.metropolis_gap), "averaging: error times 1 - gap a round"),
+        ("lazy walk gap", _number(facts.lazy_gap), "of (I + D^-1 W)/2, weights counted"),
+    ]
+    bridges = None if facts.bridges is None else [f"{i}-{j}" for i, j in facts.bridges]
+    cut = None if facts.cut_agents is None else [str(agent) for agent in facts.cut_agents]
+    for name, weak, meaning in (
+        ("bridges", bridges, "edges without which it falls apart"),
+        ("cut agents", cut, "agents without whom it falls apart"),
+    ):
+        rows.append((name, "not searched for" if weak is None else str(len(weak)), meaning))
+        if weak:
+            more = f", ... {len(weak) - _NAMED} more" if len(weak) > _NAMED else ""
+            rows.append(("", "", ", ".join(weak[:_NAMED]) + more))
+    rows.append(("digest", network.digest()[:16] + "...", "equal for equal graphs"))
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "not found" if value is None else f"{value:.4g}"
+
+
+def _extremes(extremes: Extremes) -> str:
+    return f"{_number(extremes.smallest_nonzero)}, {_number(extremes.largest)}"
+
+
+def _span(span: tuple[float, float] | None) -> str:
+    if span is None:
+        return "none"
+    low, high = span
+    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
