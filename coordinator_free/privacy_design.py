@@ -50,7 +50,7 @@ class Curve:
 
 
 def fit(alphas: FloatArray, losses: FloatArray) -> Curve:
-    """Least squares over measurements (alpha, loss), several of one alpha welcome; c4, c5, c6 >= 0.
+    """Least squares over measurements (alpha, loss), several of one alpha welcome.
 
     For each c5 the rest is linear; c5 is searched on a logarithmic scale. Raises `DesignError` if the result is not
     identifiable.
@@ -93,17 +93,15 @@ def fit(alphas: FloatArray, losses: FloatArray) -> Curve:
             f"the rate c5 = {c5:.3g} is not determined by the measurements (standard error of its logarithm "
             f"{error:.2g}, at most {LARGEST_ERROR:g}): measure where the loss bends"
         )
+    if c6 < 0:
+        raise DesignError(f"the losses level off at c6 = {c6:.3g} < 0: measure larger alphas, where the loss is flat")
     return Curve(c4, c5, c6, error, math.sqrt(variance))
 
 
 def _linear(alphas: FloatArray, losses: FloatArray, rate: float) -> tuple[float, float, float]:
-    """The best c4, c6 >= 0 for c5 = ``rate``, and the sum of squares that is left."""
+    """The best c4 and c6 for c5 = ``rate``, and the sum of squares that is left."""
     columns = np.stack([np.exp(-rate * alphas), np.ones_like(alphas)], axis=1)
     c4, c6 = np.linalg.lstsq(columns, losses, rcond=None)[0]
-    if c6 < 0:
-        c4, c6 = float(columns[:, 0] @ losses / (columns[:, 0] @ columns[:, 0])), 0.0
-    if c4 < 0:
-        c4, c6 = 0.0, float(losses.mean())
     return float(c4), float(c6), float(np.square(columns @ np.array([c4, c6]) - losses).sum())
 
 
