@@ -18,15 +18,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import binom
 
-from coordinator_free.privacy import loss_distribution
 from coordinator_free.privacy.allocation import weights
 from coordinator_free.privacy.analytic_gaussian import gaussian_epsilon, gaussian_mu
 from coordinator_free.privacy.mechanisms import NORMS, Mechanism
 from coordinator_free.privacy.noise import FloatArray
+
+if TYPE_CHECKING:
+    from coordinator_free.privacy.loss_distribution import LossDistribution
+
+# Loss distributions and scipy.stats take longer to import than an all-Gaussian run takes to account for: both are
+# imported where they are used.
 
 PLAIN, KAIROUZ, GAUSSIAN, BINOMIAL, LOSS_DISTRIBUTION = (
     "plain sum",
@@ -80,7 +85,9 @@ class _Kind:
         epsilon = min(2.0, 1.0 / self.multiplier)
         return epsilon / math.sqrt(max(1, self.dimension)) if self.family == "gamma-norm" else epsilon
 
-    def loss(self, step: float) -> loss_distribution.LossDistribution:
+    def loss(self, step: float) -> LossDistribution:
+        from coordinator_free.privacy import loss_distribution
+
         if self.family == "laplace":
             return loss_distribution.laplace(self.multiplier, step)
         if self.family == "gamma-norm":
@@ -237,6 +244,8 @@ def binomial(epsilon: float, releases: int, delta: float) -> float:
     The loss is epsilon (2 k - releases), k binomial with probability e^epsilon / (1 + e^epsilon), and
     delta(total) = max_k P(K >= k) - e^total Q(K >= k).
     """
+    from scipy.stats import binom
+
     k = np.arange(releases + 1)
     true, other = 1.0 / (1.0 + math.exp(-epsilon)), 1.0 / (1.0 + math.exp(min(epsilon, 700.0)))
     above = binom.sf(k - 1, releases, true) - delta
@@ -253,6 +262,8 @@ def _exact(counts: _Counts, delta: float) -> tuple[str, float]:
         return GAUSSIAN, gaussian_epsilon(mu, delta)
     if mu == 0.0 and len(others) == 1 and others[0][0].family not in NORMS:
         return BINOMIAL, binomial(others[0][0].epsilon, others[0][1], delta)
+    from coordinator_free.privacy import loss_distribution
+
     releases = sum(count for _, count in others) + (mu > 0.0)
     variance = inverse_squares + sum(count * kind.spread**2 for kind, count in others)
     step = math.sqrt(variance) / max(_FEWEST_STEPS, _STEPS * math.sqrt(releases))
