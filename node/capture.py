@@ -85,10 +85,12 @@ def in_words(ranges: Ranges) -> str:
     )
 
 
-@dataclass
+@dataclass(slots=True)
 class _Sender:
     """Indices heard of one agent, each with a fingerprint of its bytes (0: not heard)."""
 
+    topic: bytes
+    """Of what it says to everybody."""
     marks: array[int] = field(default_factory=lambda: array("Q"))
     far: dict[int, int] = field(default_factory=dict)
     heard: int = 0
@@ -153,8 +155,7 @@ class CaptureCounter:
     def __init__(self, run: bytes | None = None, agents: Iterable[int] | None = None) -> None:
         self._run = run
         self._agents = None if agents is None else frozenset(agents)
-        self._senders: dict[int, _Sender] = {a: _Sender() for a in sorted(self._agents or ())}
-        self._met: set[int] = set()
+        self._senders: dict[int, _Sender] = {a: _Sender(topic(a)) for a in sorted(self._agents or ())}
         self._redrawn: dict[tuple[int, int], None] = {}
         self.refused: Counter[str] = Counter()
         self.frames = 0
@@ -181,18 +182,18 @@ class CaptureCounter:
         self.bytes += size
         header = decode_header(parts[1])
         number, recipient = header["from"], header["to"]
-        if parts[0] != topic(number, recipient):
+        sender = self._senders.get(number)
+        name = sender.topic if sender is not None and recipient is None else topic(number, recipient)
+        if parts[0] != name:
             raise Refused("topic")
         if self._run is None:
             self._run = header["run"]
         elif header["run"] != self._run:
             raise Refused("run")
-        sender = self._senders.get(number)
         if sender is None:
             if self._agents is not None:
                 raise Refused("sender")
-            sender = self._senders[number] = _Sender()
-        self._met.add(number)
+            sender = self._senders[number] = _Sender(topic(number))
         sender.bytes += size
         kind: str = header["kind"]
         if kind == "release":
@@ -217,7 +218,7 @@ class CaptureCounter:
     def _hear_done(self, sender: _Sender, last: int, skipped: list[int]) -> None:
         if sender.last is None:
             self.done += 1
-        elif sender.last == last and len(sender.skipped) == len(skipped):
+        elif sender.last == last and sender.skipped == frozenset(skipped):
             return
         self._complete -= sender.lacking == 0
         sender.last, sender.skipped = last, frozenset(skipped)
@@ -242,7 +243,7 @@ class CaptureCounter:
             repeats=self.repeats,
             redrawn=tuple(sorted(self._redrawn)),
             refused=dict(sorted(self.refused.items())),
-            silent=tuple(a for a in senders if a not in self._met),
+            silent=tuple(a for a, s in senders.items() if s.bytes == 0),
             run=self._run,
             frames=self.frames,
             senders=senders,

@@ -33,7 +33,8 @@ from node.transport import Endpoints, FileEndpoints, TransportError
 from node.wire import EAVESDROPPER
 
 FRAME_LIMIT: Final = 64 << 20
-"""Bytes of the longest frame that is logged; a longer part makes ZeroMQ hang up on whoever sends it."""
+"""Bytes of a frame's longest part; a longer one makes ZeroMQ hang up on whoever sends it. Frames of more than three
+parts are dropped if all their parts together are longer."""
 FLUSH_SECONDS: Final = 1.0
 BATCH: Final = 1000
 """Frames that are taken between two looks at everything else."""
@@ -213,7 +214,7 @@ def run_eavesdropper(
                 stopping_since = now
             frames = ear.drain(BATCH)
             for heard_ns, parts in frames:
-                if sum(map(len, parts)) > FRAME_LIMIT:
+                if len(parts) > 3 and sum(map(len, parts)) > FRAME_LIMIT:
                     oversized += 1
                     continue
                 log.write(parts, base + heard_ns)

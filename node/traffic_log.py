@@ -61,7 +61,7 @@ _FIRST_AGENT: Final = 4
 
 CHUNK_BYTES: Final = 1 << 20
 RECORD_LIMIT: Final = 256 << 20
-"""No record of a log is longer, in bytes: a frame is at most 64 MiB."""
+"""No record of a log is longer, in bytes: a frame's three parts are at most 64 MiB each."""
 
 _AGENTS: Final = "/agents/agent-"
 _MAGIC: Final = b"\x89MCAP0\r\n"

@@ -195,7 +195,7 @@ def test_frames_above_the_limit_are_dropped_and_counted(
     monkeypatch.setattr("node.eavesdropper.FRAME_LIMIT", 1000)
     listening = Listening(TrafficLogWriter(tmp_path / "t.mcap"), FixedEndpoints(endpoints), [0], run=RUN, agents=[0])
     speakers[0].wait_for_listener()
-    speakers[0].say([release(0, 0), [bytes(900), bytes(900)], done(0, 0)])
+    speakers[0].say([release(0, 0), [bytes(400)] * 4, done(0, 0)])
     speakers[0].hang_up()
     heard = listening.end()
     assert (heard.complete, heard.oversized) == (True, 1)
