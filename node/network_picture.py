@@ -106,9 +106,7 @@ def _agents_and_edges(figure: Figure, network: Network, facts: Facts, title: str
             )
         )  # fmt: skip
     if marks:
-        axes.legend(
-            handles=marks, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, frameon=False, labelcolor=INK
-        )
+        figure.legend(handles=marks, loc="outside lower center", ncols=2, frameon=False, labelcolor=INK, fontsize=10)
 
 
 def _dots(figure: Figure, axes: Axes, network: Network, at: FloatArray, cut: BoolArray) -> None:
