@@ -12,6 +12,7 @@ Rules that hold here:
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -225,7 +226,10 @@ def mechanism(name: str, sensitivity: float, multiplier: float, dimension: int) 
 
 
 def from_description(description: Mapping[str, Any]) -> Mechanism:
-    """The mechanism that `Mechanism.describe` described; raises `MechanismError` for anything else."""
+    """The mechanism that `Mechanism.describe` described; raises `MechanismError` for anything else.
+
+    A name of the form ``package.module:Class`` is a user's own class, made from the other entries but ``norm``.
+    """
     if description.get("name") == "objective-perturbation":
         from coordinator_free.privacy.perturbed_objective import ObjectivePerturbation
 
@@ -236,8 +240,23 @@ def from_description(description: Mapping[str, Any]) -> Mechanism:
         dimension = int(description["dimension"]) if name == "gamma-norm" else None
     except (KeyError, TypeError, ValueError) as error:
         raise MechanismError(f"not a mechanism's description: {dict(description)!r}") from error
+    if ":" in name:
+        return _own(name, description)
     if name not in NORMS or norm != NORMS[name]:
         raise MechanismError(f"mechanism {name!r} with norm {norm!r}; accepted: {dict(NORMS)}")
     if dimension is not None:
         return GammaNorm(sensitivity, scale, dimension)
     return Laplace(sensitivity, scale) if name == "laplace" else Gaussian(sensitivity, scale)
+
+
+def _own(name: str, description: Mapping[str, Any]) -> Mechanism:
+    module, _, attribute = name.partition(":")
+    entries = {key: value for key, value in description.items() if key not in ("name", "norm")}
+    try:
+        made: Mechanism = getattr(importlib.import_module(module), attribute)(**entries)
+        described = made.describe()
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise MechanismError(f"mechanism {name!r} cannot be made: {error}") from error
+    if described != dict(description):
+        raise MechanismError(f"mechanism {name!r} describes itself as {described!r}, not {dict(description)!r}")
+    return made

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import integrate, signal, special
+from scipy import integrate, signal, special, stats
 
 from coordinator_free.privacy import loss_distribution
 from coordinator_free.privacy.accounting import (
@@ -31,7 +31,7 @@ from coordinator_free.privacy.accounting import (
 from coordinator_free.privacy.allocation import AllocationError, weights
 from coordinator_free.privacy.analytic_gaussian import gaussian_epsilon, gaussian_mu, log_delta
 from coordinator_free.privacy.mechanisms import NORMS, GammaNorm, Gaussian, Laplace, Mechanism, mechanism
-from coordinator_free.privacy.noise import FloatArray
+from coordinator_free.privacy.noise import FloatArray, Stream
 from coordinator_free.privacy.perturbed_objective import ObjectivePerturbation
 
 DELTA = math.exp(-5.0)
@@ -109,10 +109,10 @@ def test_laplace_releases_of_epsilon_a_tenth(releases: int, exact: float, theore
 
 @pytest.mark.parametrize(("epsilon", "releases"), [(0.1, 10), (0.1, 100), (0.05, 200), (1.0, 3)])
 def test_laplace_total_lies_between_independent_bounds(epsilon: float, releases: int) -> None:
-    step = 2e-3 * epsilon / math.sqrt(releases)
+    step = (2e-3 if releases < 50 else 6e-3) * epsilon / math.sqrt(releases)
     lower, upper = bracket([(laplace_loss(epsilon), epsilon, releases)], DELTA, step)
     found = total([Laplace(epsilon, 1.0)] * releases, DELTA).exact
-    assert upper - lower < 4e-3 * upper, "else the bounds would show nothing"
+    assert upper - lower < 1.2e-2 * upper, "else the bounds would show nothing"
     assert lower <= found <= upper
     assert found == pytest.approx((lower + upper) / 2.0, rel=1e-3)
 
@@ -240,10 +240,10 @@ def test_the_law_of_the_gamma_norm_loss_by_adaptive_quadrature(dimension: int) -
 
 
 def test_the_nodes_are_enough_for_the_stated_error() -> None:
-    for dimension, shift in itertools.product((2, 3, 21, 104, 3000), (0.01, 0.5, 5.0)):
-        loss = np.linspace(-1.0, 1.0, 41) * shift
+    for dimension, shift in itertools.product((2, 21, 104, 3000), (0.01, 5.0)):
+        loss = np.linspace(-1.0, 1.0, 21) * shift
         coarse = loss_distribution.norm_loss_at_most(loss, shift, dimension)
-        fine = loss_distribution.norm_loss_at_most(loss, shift, dimension, nodes=256)
+        fine = loss_distribution.norm_loss_at_most(loss, shift, dimension, nodes=192)
         assert np.abs(coarse - fine).max() < loss_distribution.quadrature_error(dimension) / 2.0
         if dimension > 20:
             almost = loss_distribution.norm_loss_at_most(np.array([shift * (1 - 1e-14)]), shift, dimension)
@@ -253,10 +253,10 @@ def test_the_nodes_are_enough_for_the_stated_error() -> None:
 @pytest.mark.parametrize(("multiplier", "dimension", "releases"), [(3.6571, 104, 100), (7.0, 2, 10), (4.0, 21, 30)])
 def test_gamma_norm_total_lies_between_independent_bounds(multiplier: float, dimension: int, releases: int) -> None:
     shift = 1.0 / multiplier
-    step = 8e-3 * shift / math.sqrt(dimension * releases)
+    step = 1.6e-2 * shift / math.sqrt(dimension * releases)
     lower, upper = bracket([(gamma_norm_loss(shift, dimension), shift, releases)], 1e-5, step)
     found = total([GammaNorm(shift, 1.0, dimension)] * releases, 1e-5).exact
-    assert upper - lower < 2e-2 * upper
+    assert upper - lower < 4e-2 * upper
     assert lower <= found <= upper
     assert found == pytest.approx((lower + upper) / 2.0, rel=1e-3)
 
@@ -268,6 +268,21 @@ def test_gamma_norm_in_many_dimensions_costs_hardly_more_than_gaussian_noise() -
     gaussian = calibrate("gaussian", 100, 1.0, 1e-5)[0] * math.sqrt(d - 0.5)
     assert numerical == pytest.approx(gaussian, rel=0.02)
     assert gaussian == pytest.approx(380, abs=1)
+    assert binomial(d / 3843.0, 100, 1e-5) == pytest.approx(1.0, rel=1e-3), "what its pure epsilon would need"
+
+
+@pytest.mark.parametrize("dimension", [2, 30])
+def test_the_law_of_the_gamma_norm_loss_by_drawing_it(dimension: int) -> None:
+    made, shift = GammaNorm(1.0, 1.0, dimension), np.eye(dimension)[0] * 0.8
+    drawn = np.array([made.noise(dimension, Stream(bytes(32), index)) for index in range(8_000)])
+    loss = np.linalg.norm(drawn + shift, axis=1) - np.linalg.norm(drawn, axis=1)
+
+    def cdf(values: FloatArray) -> FloatArray:
+        grid = np.linspace(-0.8, 0.8, 2001)
+        return np.interp(values, grid, loss_distribution.norm_loss_at_most(grid, 0.8, dimension))
+
+    assert stats.kstest(loss, cdf).pvalue > 1e-4
+    assert stats.kstest(loss * 1.2, cdf).pvalue < 1e-4
 
 
 def test_gamma_norm_in_one_dimension_is_laplace() -> None:
@@ -280,11 +295,11 @@ def test_gamma_norm_in_one_dimension_is_laplace() -> None:
 
 def test_mixed_mechanisms_lie_between_independent_bounds() -> None:
     parts = [(laplace_loss(0.1), 0.1, 20), (gaussian_loss(0.3), 4.0, 1), (gamma_norm_loss(0.25, 30), 0.25, 10)]
-    lower, upper = bracket(parts, 1e-4, 6e-5)
+    lower, upper = bracket(parts, 1e-4, 1.2e-4)
     mixed: list[Mechanism] = [Laplace(1.0, 10.0)] * 20 + [Gaussian(0.1, 1.0)] * 9 + [GammaNorm(0.25, 1.0, 30)] * 10
     found = total(mixed, 1e-4)
     assert lower <= found.epsilon <= upper
-    assert upper - lower < 6e-3 * upper
+    assert upper - lower < 1.2e-2 * upper
     assert found.epsilon == pytest.approx((lower + upper) / 2.0, rel=1e-3)
     assert total(mixed[::-1], 1e-4) == found
 
