@@ -147,7 +147,7 @@ def rate_bound(
     return float(-best.fun)
 
 
-def distances(
+def measured_rates(
     network: Network,
     models: FloatArray,
     duals: FloatArray,
@@ -156,23 +156,23 @@ def distances(
     best: FloatArray,
     gradients: FloatArray,
 ) -> FloatArray:
-    """|Z(t) - Z*|_J^2 for t = 0 .. T-1, in the norm J(t): its ratios are the measured contraction.
+    """|Z(t-1) - Z*|_J(t)^2 / |Z(t) - Z*|_J(t)^2 - 1 for t = 1 .. T-1: what `rate_bound` bounds from below.
 
-    ``models`` and ``duals`` (T, n, d) hold f(t) and lambda(t); ``penalties`` (n, T); ``best`` (d,) is the pooled
-    optimum f*, ``gradients`` (n, d) each agent's gradient there, which give Y* (Eq. 17).
+    ``models`` and ``duals`` (T, n, d) hold f(t) and lambda(t), ``penalties`` (n, T) what made f(t); ``best`` (d,) is
+    the pooled optimum f*, ``gradients`` (n, d) each agent's gradient there, which give Y* (Eq. 17).
     """
     degree, adjacency = _matrices(network)
     values, vectors = np.linalg.eigh(degree - adjacency)
     inverse = np.where(values > 1e-9 * values[-1], 1.0 / np.sqrt(np.maximum(values, 1e-300)), 0.0)
     root = (vectors * inverse) @ vectors.T  # the pseudo-inverse of sqrt(D - A)
-    target = -root @ gradients
-    found = []
-    for t in range(len(models)):
-        apart = models[t] - best
-        shift = 2.0 * root @ duals[t] - target
-        coupling = penalties[:, t, None] * ((degree + adjacency) @ apart)
-        found.append(float(np.vdot(shift, shift)) / theta + float(np.vdot(apart, coupling)))
-    return np.array(found)
+    shifts = 2.0 * np.einsum("ij,tjd->tid", root, duals) + root @ gradients  # Y(t) - Y*
+    aparts = models - best
+
+    def distance(t: int, norm_of: int) -> float:
+        coupling = penalties[:, norm_of, None] * ((degree + adjacency) @ aparts[t])
+        return float(np.vdot(shifts[t], shifts[t])) / theta + float(np.vdot(aparts[t], coupling))
+
+    return np.array([distance(t - 1, t) / distance(t, t) - 1.0 for t in range(1, len(models))])
 
 
 def duals_of(network: Network, models: Sequence[FloatArray], theta: float) -> FloatArray:

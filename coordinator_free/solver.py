@@ -26,8 +26,8 @@ from coordinator_free.release import FloatArray
 
 BLOCK = 1024
 """Rows that are weighted at a time: a block of 100 columns stays in the processor's cache."""
-HALVINGS = 8
-"""Step lengths 1, 1/2, 1/4, ... that a fixed line search looks at."""
+LENGTHS = (1.0, 0.5, 0.125, 0.015625)
+"""Step lengths that a fixed line search looks at."""
 FIXED_STEPS = 10
 """Newton steps of a private round: 3 to 8 are needed on census data, for penalties and noise of any size."""
 LIMIT = 100
@@ -131,9 +131,9 @@ class LocalSolver:
 
         allowed = -0.5 * slope(0.0)
         if fixed:
-            slopes = [slope(0.5**halving) for halving in range(HALVINGS)]
-            good = [0.5**halving for halving, there in enumerate(slopes) if there <= allowed]
-            return good[0] if good else 0.5**HALVINGS
+            slopes = [slope(length) for length in LENGTHS]
+            good = [length for length, there in zip(LENGTHS, slopes, strict=True) if there <= allowed]
+            return good[0] if good else 0.5 * LENGTHS[-1]
         length = 1.0
         while slope(length) > allowed and length > 1e-12:
             length *= 0.5
