@@ -41,6 +41,9 @@ _WEAK = 50_000
 _TOLERANCE = 1e-8
 """Of the residual relative to the matrix; a symmetric matrix's eigenvalue is off by its square over the gap."""
 
+_NEAR_ZERO = 1e-5
+"""Eigenvalues below this part of the matrix's norm are not taken from the iteration alone."""
+
 
 @dataclass(frozen=True)
 class Extremes:
@@ -235,7 +238,8 @@ def _smallest(matrix: sparse.csr_array, null: FloatArray | None) -> float | None
             return_eigenvectors=False,
         )
     )
-    if found is not None:
+    # Nearer to 0, the tolerance would leave too few of the eigenvalue's own digits.
+    if found is not None and bound - found > _NEAR_ZERO * bound:
         return bound - found
     if agents > _FACTORISED or matrix.nnz > (1 + _FACTORISED_DEGREE) * agents:
         return None

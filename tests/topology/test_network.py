@@ -138,6 +138,7 @@ def test_stored_zeros_and_the_order_of_storage_do_not_matter_to_the_digest() -> 
     assert from_edges(2, [(0, 1)]).digest() == "23b475711e3cbd70125e514e1f246e77ebb269c21db308528ad311c213e3bd3d"
 
 
+@settings(max_examples=40)
 @given(connected_edges(), connected_edges())
 def test_digests_are_equal_only_for_equal_graphs(
     one: tuple[int, list[tuple[int, int, float]]], other: tuple[int, list[tuple[int, int, float]]]
@@ -150,12 +151,10 @@ def test_edges_outside_the_agents_are_named() -> None:
         from_edges(3, [(0, 1), (0, 3)])
 
 
-@settings(max_examples=5, deadline=None)
-@given(st.integers(0, 2**32))
-def test_large_graphs_are_validated_without_loops_over_edges(seed: int) -> None:
-    """100,000 agents, ten neighbours each; a Python loop over edges would exceed the test's time limit."""
+def test_large_graphs_are_validated_without_loops_over_edges() -> None:
+    """100,000 agents, ten neighbours each."""
     agents = 100_000
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     walks = [rng.permutation(agents) for _ in range(5)]
     rows, columns = np.concatenate(walks), np.concatenate([np.roll(walk, 1) for walk in walks])
     one_way = sparse.csr_array((np.ones(rows.size), (rows, columns)), shape=(agents, agents))
