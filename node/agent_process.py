@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from coordinator_free.agent import Activation, Agent
-from coordinator_free.agents.registry import algorithm
+from coordinator_free.agents.registry import make
 from coordinator_free.clocks import waits
 from coordinator_free.inbox import NewestInbox, RoundInbox
 from coordinator_free.privacy.ledger import LedgerError
@@ -502,7 +502,7 @@ def run_from_folder(run: Path, number: int, bind: str, *, endpoints: Endpoints |
     """
     folder = agent_folder(run, number)
     setting, public, shard_digest = read_shard(shard_path(run, number), folder / "secret")
-    agent = algorithm(public["algorithm"])(setting)
+    agent = make(public["algorithm"], setting)
     ledger = LedgerFile.open(folder / "ledger.jsonl", shard_digest)
     published = FileEndpoints(run / "endpoints")
     network: Mapping[str, Any] = public["network"]

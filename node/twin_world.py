@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from coordinator_free.agent import Activation
-from coordinator_free.agents.registry import algorithm
+from coordinator_free.agents.registry import make
 from coordinator_free.privacy.mechanisms import Mechanism
 from coordinator_free.release import Release
 from coordinator_free.twin import run_asynchronous, run_rounds
@@ -36,7 +36,7 @@ def run_twin(folder: Path) -> None:
     run = read_run(folder)
     secrets = [read_secret(agent_folder(folder, i) / "secret") for i in range(run.agents)]
     settings = [setting(run.rows[i], run.public[i], secrets[i]) for i in range(run.agents)]
-    agents = [algorithm(run.public[i]["algorithm"])(settings[i]) for i in range(run.agents)]
+    agents = [make(run.public[i]["algorithm"], settings[i]) for i in range(run.agents)]
     ledgers = [
         LedgerFile.open(agent_folder(folder, i) / "ledger.jsonl", run.rows[i].digest()) for i in range(run.agents)
     ]
@@ -68,6 +68,8 @@ def run_twin(folder: Path) -> None:
         end = int(max(transcript.times, default=0.0) * SECOND)
         for i in range(run.agents):
             log.write(encode(run.run, Done(i, max(sent[i], default=-1), (), run.network.neighbours(i))), end)
+    for ledger in ledgers:
+        ledger.close()
     for i, agent in enumerate(agents):
         arrays = {"model": agent.model}
         finish = transcript.finishes[i]
