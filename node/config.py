@@ -223,7 +223,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Configuration:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"configuration {path} is not TOML: {error}") from None
     for override in overrides:
-        _override(table, override)
+        set_value(table, override)
     return from_table(table, name=path.stem, folder=path.parent)
 
 
@@ -241,7 +241,7 @@ def from_table(table: Mapping[str, Any], *, name: str = "run", folder: Path | No
     return configuration
 
 
-def _override(table: dict[str, Any], override: str) -> None:
+def set_value(table: dict[str, Any], override: str) -> None:
     """Set one ``section.key=value`` in place; the value is TOML, or else a bare string."""
     key, equals, text = override.partition("=")
     parts = [part.strip() for part in key.split(".")]

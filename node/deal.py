@@ -119,17 +119,18 @@ class Preparation:
 # --- preparing: no files are written ---------------------------------------------------------------------------------
 
 
-def prepare(configuration: Configuration, seed: int | None = None) -> Preparation:
+def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt | None = None) -> Preparation:
     """Load the data, build the graph, calibrate the noise.
 
-    ``seed`` deals rows, graph and clocks where the configuration has none; None draws it. Raises `ConfigurationError`
-    or another ValueError of one line.
+    ``seed`` deals rows, graph and clocks where the configuration has none; None draws it. ``dealt`` stands for the
+    data where they were dealt already. Raises `ConfigurationError` or another ValueError of one line.
     """
     if configuration.run.seed is not None:
         seed = configuration.run.seed
     elif seed is None:
         seed = secrets.randbits(63)
-    dealt = deal_data(configuration, seed)
+    if dealt is None:
+        dealt = deal_data(configuration, seed)
     graph = network(configuration, dealt, seed)
     records = np.array([len(shard.y) for shard in dealt.shards])
     regularisations = configuration.learning.regularisation / np.maximum(records, 1)

@@ -1,0 +1,126 @@
+"""``sottovoce reproduce``: a figure or table of a paper, made again beside the paper's numbers."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from node.reproduce import Reproduction
+
+
+def reproduce(
+    figure: Annotated[
+        str | None,
+        typer.Argument(metavar="FIGURE", help="As paper004/figure1; without it, the list.", show_default=False),
+    ] = None,
+    world: Annotated[
+        str, typer.Option(help="processes: one per agent; twin: the same agents in one process.")
+    ] = "processes",
+    seeds: Annotated[int | None, typer.Option(min=1, help="Runs of each setting. Default: the figure's own.")] = None,
+    override: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting of every run.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for picture, numbers and run folders. Default: runs/reproduce-FIGURE.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Make a figure or table of a paper again, under two readings: as published, and truly private.
+
+    Example: sottovoce reproduce paper004/figure1 --world twin
+    """
+    from node.reproduce import FIGURES, FigureError, Request
+    from node.reproduce import reproduce as make
+    from node.trial import WORLDS
+
+    console = Console(stderr=True, highlight=False)
+    if figure is None:
+        _list(as_json)
+        return
+    if world not in WORLDS:
+        raise FigureError(f"--world {world}: accepted are {' and '.join(WORLDS)}")
+    if figure not in FIGURES:
+        raise FigureError(f"figure {figure}: not known; accepted are {', '.join(FIGURES)}")
+    folder = (out or Path("runs") / f"reproduce-{figure.replace('/', '-')}").absolute()
+    began = time.monotonic()
+    with console.status(f"{figure} ...") as status:
+        request = Request(
+            world=world,
+            seeds=seeds,
+            overrides=tuple(override or ()),
+            folder=folder / time.strftime("runs-%Y%m%dT%H%M%S"),
+            tell=lambda run: status.update(f"{figure}: {run} ..."),
+        )
+        made = make(figure, request)
+    document = {
+        **made.as_json(),
+        "world": world,
+        "settings": list(request.overrides),
+        "seconds": round(time.monotonic() - began, 1),
+    }
+    picture = _write(folder, made, document)
+    if as_json:
+        print(json.dumps(document, indent=1))
+    else:
+        _show(made, document, picture, Console(highlight=False))
+
+
+def _list(as_json: bool) -> None:
+    from node.reproduce import FIGURES
+
+    if as_json:
+        print(json.dumps({name: {"title": f.title, "data": f.data} for name, f in FIGURES.items()}, indent=1))
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for head in ("figure", "what it shows", "needs"):
+        table.add_column(head)
+    for name, f in FIGURES.items():
+        table.add_row(name, f.title, "" if f.data is None else f"data.path: {f.data}")
+    Console(highlight=False).print(table)
+
+
+def _write(folder: Path, made: Reproduction, document: dict[str, Any]) -> Path | None:
+    from node.charts import draw
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "reproduction.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if not made.panels:
+        return None
+    picture = folder / f"{made.figure.replace('/', '-')}.png"
+    picture.write_bytes(draw(made.panels))
+    return picture
+
+
+def _show(made: Reproduction, document: dict[str, Any], picture: Path | None, console: Console) -> None:
+    console.print(f"[bold]{made.figure}[/]: {made.title} ({document['world']}, {document['seconds']:.0f} s)")
+    console.print(f"the paper: {made.paper}\n")
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    heads = list(made.rows[0]) if made.rows else []
+    for head in heads:
+        words = all(isinstance(row[head], str) for row in made.rows)
+        table.add_column(head, justify="left" if words else "right")
+    for row in made.rows:
+        table.add_row(*(_cell(row[head]) for head in heads))
+    console.print(table)
+    console.print()
+    for finding in made.findings:
+        console.print(f"- {finding}")
+    for note in made.notes:
+        console.print(f"[yellow]{note}[/]")
+    if picture is not None:
+        console.print(f"\npicture: {picture}", soft_wrap=True)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 0.001 or abs(value) >= 100 else f"{value:.3f}"
+    return str(value)
