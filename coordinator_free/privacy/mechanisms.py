@@ -26,7 +26,7 @@ GRID = 2.0**-20
 """Step of the public grid on which every noised release lies."""
 _STEPS = 2.0**20
 LARGEST = 2.0**31
-"""Vectors of this norm and more are refused: grid arithmetic in float64 would no longer be exact."""
+"""A release of this norm or more is refused: grid arithmetic in float64 would no longer be exact."""
 _LARGEST_SCALE = 2.0**24
 
 NORMS: Mapping[str, str] = {"laplace": "l1", "gaussian": "l2", "gamma-norm": "l2"}
@@ -35,14 +35,6 @@ NORMS: Mapping[str, str] = {"laplace": "l1", "gaussian": "l2", "gamma-norm": "l2
 
 class MechanismError(ValueError):
     """A mechanism's number is not acceptable, or a value does not fit its grid."""
-
-
-def _refuse_large(vector: FloatArray) -> None:
-    # The Euclidean norm bounds every coordinate and costs one pass; a NaN makes the comparison false.
-    with np.errstate(over="ignore"):
-        squared = np.dot(vector, vector)
-    if not squared < LARGEST**2:
-        raise MechanismError("a vector to be released is not finite, or its norm is not below 2^31")
 
 
 class Mechanism(Protocol):
@@ -103,11 +95,15 @@ class _Additive:
         return self._noise_steps(dimension, stream) * GRID
 
     def perturb(self, vector: FloatArray, stream: Stream) -> FloatArray:
-        _refuse_large(vector)
-        steps = np.rint(vector * _STEPS)
-        steps += self._noise_steps(vector.shape[0], stream)
-        steps *= GRID
-        _refuse_large(steps)
+        with np.errstate(over="ignore", invalid="ignore"):
+            steps = np.rint(vector * _STEPS)
+            steps += self._noise_steps(vector.shape[0], stream)
+            steps *= GRID
+            # The Euclidean norm bounds every coordinate. Noise is far below `LARGEST` (its scale is bounded), so a
+            # value for which the arithmetic was not exact does not pass; nor does a NaN.
+            squared = np.dot(steps, steps)
+        if not squared < LARGEST**2:
+            raise MechanismError("a vector to be released is not finite, or its norm is not below 2^31")
         steps += 0.0  # turns -0.0 into 0.0
         release: FloatArray = steps
         return release

@@ -80,7 +80,7 @@ def _uniform(words: WordArray) -> FloatArray:
 def _exponential(words: WordArray, stream: Stream) -> FloatArray:
     """One standard exponential variable for each word; ``stream`` goes on where a word's top bits are all zero."""
     top = words >> _TOP
-    value: FloatArray = _HALVINGS[top]
+    value: FloatArray = _HALVINGS.take(top.view(np.int64))
     value -= np.log(_uniform(words))
     if np.count_nonzero(top) < top.size:
         open_ended = np.flatnonzero(top == 0)

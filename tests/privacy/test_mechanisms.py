@@ -216,7 +216,7 @@ def test_numbers_outside_their_range_are_refused(arguments: tuple[str, float, fl
         mechanism(*arguments)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, 2.0**31, -(2.0**31), 1e308])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 2.0**32, -(2.0**32), 1e308])
 @pytest.mark.parametrize("family", sorted(NORMS))
 def test_values_that_do_not_fit_the_grid_are_refused(family: str, value: float) -> None:
     with pytest.raises(MechanismError, match="2\\^31"):
