@@ -127,7 +127,7 @@ def _path(agents: int, _: int) -> nx.Graph:
 
 
 def _ring(agents: int, _: int) -> nx.Graph:
-    _integer("agents", agents, 3, None, " for kind 'ring'")
+    _integer("agents", agents, 3, None, " (kind 'ring')")
     return nx.cycle_graph(agents)
 
 
@@ -163,7 +163,7 @@ def _torus(agents: int, _: int, rows: Any = None, columns: Any = None) -> nx.Gra
 
 
 def _random_regular(agents: int, seed: int, degree: Any) -> nx.Graph:
-    _integer("degree", degree, 1, agents - 1, f": kind 'random-regular' needs degree < agents = {agents}")
+    _integer("degree", degree, 1, agents - 1, f" (kind 'random-regular' needs degree < agents = {agents})")
     if agents * degree % 2:
         raise ParameterError(
             f"topology.degree = {degree}: kind 'random-regular' needs agents * degree even, and {agents} * {degree} is "
@@ -181,7 +181,7 @@ def _erdos_renyi(agents: int, seed: int, probability: Any) -> nx.Graph:
 
 
 def _watts_strogatz(agents: int, seed: int, degree: Any, probability: Any) -> nx.Graph:
-    _integer("degree", degree, 2, agents - 1, f": kind 'watts-strogatz' needs degree < agents = {agents}")
+    _integer("degree", degree, 2, agents - 1, f" (kind 'watts-strogatz' needs degree < agents = {agents})")
     if degree % 2:
         raise ParameterError(f"topology.degree = {degree}: must be even for kind 'watts-strogatz' (half on each side)")
     return nx.watts_strogatz_graph(agents, degree, _probability(probability, zero=True), seed=seed)
@@ -189,7 +189,7 @@ def _watts_strogatz(agents: int, seed: int, degree: Any, probability: Any) -> nx
 
 def _barabasi_albert(agents: int, seed: int, degree: Any) -> nx.Graph:
     """``degree`` is the number of edges that each new agent brings."""
-    _integer("degree", degree, 1, agents - 1, f": kind 'barabasi-albert' needs degree < agents = {agents}")
+    _integer("degree", degree, 1, agents - 1, f" (kind 'barabasi-albert' needs degree < agents = {agents})")
     return nx.barabasi_albert_graph(agents, degree, seed=seed)
 
 
