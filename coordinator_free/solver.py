@@ -12,7 +12,8 @@ Rules that hold here:
 - The minimiser is exact: the gradient's norm ends at most at `tolerance`. Objective perturbation and the sensitivity of
   the minimiser hold for nothing less.
 - With ``steps`` the number of Newton steps and of line evaluations is fixed, so that time says nothing about the
-  records. Only if that was too few does the solver go on, which no setting of the examples needs.
+  records. Only where that is too few does the solver go on: it happens where noise or capacity dwarf the penalty, and
+  then the time can say something. No setting of the examples needs it.
 - Working memory is one block of rows and one (d, d) or (m, m) matrix, never a second copy of the records.
 """
 
@@ -130,11 +131,13 @@ class LocalSolver:
             return records + flat + length * bend
 
         allowed = -0.5 * slope(0.0)
+        length = 1.0
         if fixed:
             slopes = [slope(length) for length in LENGTHS]
             good = [length for length, there in zip(LENGTHS, slopes, strict=True) if there <= allowed]
-            return good[0] if good else 0.5 * LENGTHS[-1]
-        length = 1.0
+            if good:
+                return good[0]
+            length = LENGTHS[-1]
         while slope(length) > allowed and length > 1e-12:
             length *= 0.5
         return length
