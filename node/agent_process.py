@@ -103,6 +103,7 @@ class Life:
         self._agent = agent
         self._around = around
         self._post = post
+        self._names = around.endpoints if isinstance(around.endpoints, NamedEndpoints) else None
         self._receiver = Receiver(around.run, around.agent, around.neighbours, around.dimension, around.releases)
         self._charger = Charger(ledger, agent, around.releases, around.run)
         self._status = StatusFile(around.folder / "status")
@@ -183,6 +184,9 @@ class Life:
 
     def _hear(self) -> bool:
         """Take what arrived; True if anything new did."""
+        if self._names is not None:
+            while (moved := self._names.moved()) is not None:
+                self._post.follow(*moved)
         releases, others = self._receiver.take(self._post.drain(self._drain))
         new = bool(releases)
         inbox = self._inbox

@@ -28,6 +28,7 @@ from zmq.utils.monitor import parse_monitor_message
 
 from node.capture import Capture, CaptureCounter
 from node.logs import frames_of, logs_of, next_log
+from node.names import NamedEndpoints
 from node.traffic_log import TrafficLogError, TrafficLogWriter
 from node.transport import Endpoints, FileEndpoints, TransportError
 from node.wire import EAVESDROPPER
@@ -130,6 +131,11 @@ class _Ear:
             self._socket.connect(endpoint)
         except zmq.ZMQError as error:
             raise TransportError(f"cannot listen at {endpoint!r}: {error.strerror or error}") from None
+
+    def follow(self, old: str, new: str) -> None:
+        with contextlib.suppress(zmq.ZMQError):
+            self._socket.disconnect(old)
+        self.connect(new)
 
     def wait(self, seconds: float) -> None:
         self._socket.poll(max(1, round(1000 * seconds)))
@@ -234,6 +240,9 @@ def run_eavesdropper(
                     if endpoint is not None:
                         ear.connect(endpoint)
                         unknown.discard(door)
+                if isinstance(endpoints, NamedEndpoints):
+                    while (moved := endpoints.moved()) is not None:
+                        ear.follow(*moved)
                 ear.notice()
                 if ear.connected > 0:
                     gone_since = now

@@ -1,4 +1,4 @@
-"""``python -m node.health FOLDER``: is the agent whose part is in FOLDER well? For container engines; no numpy here.
+"""``python -m node.health FOLDER``: is the agent, or the eavesdropper, whose part FOLDER is, well? No numpy here.
 
 Exit status 0 if it listens, is ready, speaks or has finished; 1 with one line if it failed, died or never began.
 """
@@ -13,7 +13,9 @@ from node.status import State, read_status
 
 
 def health(folder: Path) -> tuple[bool, str]:
-    """Whether the one agent in ``folder`` is well, and its state in words."""
+    """Whether the one whose part ``folder`` is is well, and its state in words."""
+    if (folder / "eavesdropper.status").exists():
+        return True, "listens"
     found = sorted(folder.glob("agents/agent-*/status"))
     status = read_status(found[0]) if len(found) == 1 else None
     if status is None:

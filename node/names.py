@@ -1,9 +1,9 @@
-"""Endpoints on other hosts: written by a person as host:port, and looked up by name until the name is known.
+"""Endpoints on other hosts: written by a person as host:port, and followed to wherever the host's name points.
 
 Rules that hold here:
-- A name is given to ZeroMQ as a name, never as the address found for it: a restarted container may have another one.
-- A name that does not resolve yet is asked for again by a thread of its own, so that an agent that waits for one name
-  still hears everybody else.
+- Names are looked up here, in threads of their own, and ZeroMQ is given addresses: it would look a name up in the
+  thread that moves its messages, and a name server that is slow to say no would silence the agent.
+- A name that moves is followed: a restarted container may have another address. One that is gone keeps its last.
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ from __future__ import annotations
 import ipaddress
 import socket
 import threading
+from collections import deque
 from collections.abc import Iterable, Mapping
 
 AGAIN_SECONDS = 0.2
+"""Between two questions for a name that does not resolve yet."""
+WATCH_SECONDS = 2.0
+"""Between two looks whether a name has moved."""
 
 
 class AddressError(ValueError):
@@ -77,49 +81,62 @@ def _listed(numbers: list[int]) -> str:
 
 
 class NamedEndpoints:
-    """Endpoints by agent; each is known once its host's name resolves. ``tcp`` and ``ipc``."""
+    """Endpoints by agent; each is known once its host's name resolves, and followed where the name moves.
+
+    A name with IPv4 addresses is heard at the first of them, one with IPv6 addresses alone at the first of those.
+    """
 
     def __init__(self, endpoints: Mapping[int, str]) -> None:
-        self._endpoints = dict(endpoints)
-        self._unresolved = {j: _host(text) for j, text in self._endpoints.items() if _host(text) is not None}
+        self._written = dict(endpoints)
+        self._found: dict[int, str] = {}
         self._reasons: dict[int, str] = {}
-        if self._unresolved:
-            threading.Thread(target=self._resolve, name="names", daemon=True).start()
+        self._moved: deque[tuple[str, str]] = deque()
+        for agent, text in self._written.items():
+            host = _host(text)
+            if host is None:
+                self._found[agent] = text
+            else:
+                work = threading.Thread(target=self._follow, args=(agent, host), name=f"name of {agent}", daemon=True)
+                work.start()
 
     def lookup(self, agent: int) -> str | None:
-        """The endpoint, None while its name does not resolve or where there is none."""
-        return None if agent in self._unresolved else self._endpoints.get(agent)
+        """The endpoint, with an address; None while its name does not resolve or where there is none."""
+        return self._found.get(agent)
+
+    def moved(self) -> tuple[str, str] | None:
+        """An endpoint that `lookup` gave and the one that it has become; each change once, None if there is none."""
+        return self._moved.popleft() if self._moved else None
 
     def problem(self, agent: int) -> str:
         """Why an agent's endpoint is not known, in words."""
-        if agent not in self._endpoints:
+        if agent not in self._written:
             return f"no endpoint of agent {agent}"
-        reason = self._reasons.get(agent, "not resolved yet")
-        return f"the name of agent {agent}, {_host(self._endpoints[agent])}, does not resolve ({reason})"
+        reason = self._reasons.get(agent, "no answer yet")
+        return f"the name of agent {agent}, {_host(self._written[agent])}, does not resolve ({reason})"
 
-    def _resolve(self) -> None:
+    def _follow(self, agent: int, host: str) -> None:
         pause = threading.Event()
-        while self._unresolved:
-            for agent, host in sorted(self._unresolved.items()):
-                try:
-                    socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-                except (OSError, UnicodeError) as error:
-                    self._reasons[agent] = getattr(error, "strerror", None) or str(error)
-                else:
-                    del self._unresolved[agent]
-            pause.wait(AGAIN_SECONDS)
+        port = self._written[agent].rpartition(":")[2]
+        while True:
+            before = self._found.get(agent)
+            try:
+                now = f"tcp://{_address(host)}:{port}"
+            except (OSError, UnicodeError) as error:
+                self._reasons[agent] = getattr(error, "strerror", None) or str(error)
+            else:
+                self._found[agent] = now
+                if before is not None and before != now:
+                    self._moved.append((before, now))
+            pause.wait(WATCH_SECONDS if agent in self._found else AGAIN_SECONDS)
 
 
-def only_ipv6(address: str) -> bool:
-    """Whether the host of a tcp endpoint has IPv6 addresses and no other."""
-    host = _host(address)
-    if host is None:
-        return "[" in address
-    try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        return False
-    return {family for family, *_ in found} == {socket.AF_INET6}
+def _address(host: str) -> str:
+    """A numeric address of a name, in brackets if it is one of IPv6; raises OSError."""
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    for family, *_, place in found:
+        if family == socket.AF_INET:
+            return str(place[0])
+    return f"[{found[0][4][0]}]"
 
 
 def _host(address: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,11 @@ LABELS = {
     "pooled": "pooled",
 }
 NOT_COVERED = "from local data: not covered by epsilon"
+
+
+def drawable() -> bool:
+    """Whether pictures can be drawn here: the container image has no matplotlib."""
+    return importlib.util.find_spec("matplotlib") is not None
 
 
 def convergence_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes | None:

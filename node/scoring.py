@@ -329,13 +329,14 @@ def _number(value: float | None) -> float | None:
 
 
 def _write(run: RunFolder, results: dict[str, Any], details: dict[str, Any]) -> None:
-    from node.pictures import convergence_picture, gain_picture
+    from node.pictures import convergence_picture, drawable, gain_picture
     from node.report import write_report
 
     folder = run.folder
     write_whole(folder / "results.json", (json.dumps(results, indent=1) + "\n").encode())
     write_whole(folder / "details.json", (json.dumps(details, indent=1) + "\n").encode())
-    for name, draw in (("convergence.png", convergence_picture), ("gain.png", gain_picture)):
+    pictures = (("convergence.png", convergence_picture), ("gain.png", gain_picture)) if drawable() else ()
+    for name, draw in pictures:
         picture = draw(results, details)
         if picture is not None:
             write_whole(folder / name, picture)

@@ -18,7 +18,6 @@ from typing import Protocol
 
 import zmq
 
-from node.names import only_ipv6
 from node.wire import HEADER_LIMIT, Parts, own_name, topic
 
 IPC_PATH_LIMIT = 107
@@ -149,12 +148,20 @@ class Post:
         if endpoint in self._connected:
             return
         if endpoint.startswith("tcp:"):
-            self._ear.ipv6 = only_ipv6(endpoint)
+            self._ear.ipv6 = "[" in endpoint
         try:
             self._ear.connect(endpoint)
         except zmq.ZMQError as error:
             raise TransportError(f"cannot connect to {endpoint}: {error.strerror or error}") from error
         self._connected.add(endpoint)
+
+    def follow(self, old: str, new: str) -> None:
+        """Hear at ``new`` whoever was heard at ``old``."""
+        if old in self._connected:
+            self._connected.discard(old)
+            with contextlib.suppress(zmq.ZMQError):
+                self._ear.disconnect(old)
+        self.connect(new)
 
     @staticmethod
     def _descriptor(socket: zmq.Socket[bytes]) -> int:

@@ -63,9 +63,10 @@ def _record(text: str) -> int | None:
 def _write(run: Path, found: Audit) -> None:
     """``audit.json`` holds attacks on local data, so it is for its owner only."""
     from node.audit_picture import audit_picture
+    from node.pictures import drawable
 
     write_whole(run / "audit.json", (json.dumps(found.details(), indent=1) + "\n").encode())
-    picture = audit_picture(found)
+    picture = audit_picture(found) if drawable() else None
     if picture is not None:
         write_whole(run / "audit.png", picture)
 

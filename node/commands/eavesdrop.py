@@ -1,4 +1,4 @@
-"""``sottovoce eavesdrop``: the eavesdropper on its own."""
+"""``sottovoce eavesdrop``: the eavesdropper on its own, and as it hears a run on other hosts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ from typing import Annotated
 
 import typer
 
-from node.eavesdropper import StopSignals, allow_many_files, run_eavesdropper
+from node.eavesdropper import Heard, StopSignals, allow_many_files, eavesdrop_on_run, run_eavesdropper
+from node.names import NamedEndpoints
+from node.names import endpoint as endpoint_of
+from node.npz import write_whole
+from node.parts import VERDICT
+from node.run_folder import read_manifest
 from node.traffic_log import TrafficLogWriter
+
+PATIENCE_SECONDS = 15.0
+"""On other hosts: for so long nobody has to be there before an incomplete capture ends."""
 
 
 class GivenEndpoints:
@@ -37,26 +45,62 @@ class GivenEndpoints:
 
 
 def eavesdrop(
-    endpoints: Annotated[list[str], typer.Argument(metavar="ENDPOINT...", help="Where agents or a replay speak.")],
-    log: Annotated[Path, typer.Option("--log", metavar="FILE", help="The traffic log to write; must not exist.")],
+    endpoints: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ENDPOINT...",
+            help="Where agents or a replay speak. With --run: one for each agent, or a pattern: agent-{}:7700.",
+        ),
+    ],
+    log: Annotated[
+        Path | None, typer.Option("--log", metavar="FILE", help="The traffic log to write; must not exist.")
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option("--run", metavar="RUN", help="The public files of a dealt run; the log is written there."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Hear everything that is said at the endpoints and write it down, until all who speak have hung up.
 
-    Exit status 1 if the capture is not complete: an agent's done, or an index that it names, was not heard. Ctrl-C
-    ends it and closes the log.
+    With --run the log carries the run's public files, and if there is a log already, the next one goes on from it:
+    the capture is judged over all. Exit status 1 if the capture is not complete: an agent's done, or an index that it
+    names, was not heard. Ctrl-C ends it and closes the log.
 
     Example: sottovoce eavesdrop tcp://127.0.0.1:5555 --log heard.mcap
     """
-    given = GivenEndpoints(endpoints)
+    if (log is None) == (run is None):
+        raise ValueError("eavesdrop needs --log FILE or --run RUN, and not both")
     stop = StopSignals()
     allow_many_files()
-    heard = run_eavesdropper(TrafficLogWriter(log), given, range(len(endpoints)), stop=stop)
+    if run is not None:
+        heard, place = _on_run(run, endpoints, stop), str(run)
+    else:
+        assert log is not None
+        given = GivenEndpoints(endpoints)
+        heard, place = run_eavesdropper(TrafficLogWriter(log), given, range(len(endpoints)), stop=stop), str(log)
     if as_json:
         print(json.dumps(heard.as_json(), indent=1))
     else:
-        print(f"{log}: {heard.capture.frames} frames, {heard.capture.in_words()} ({heard.ended})")
+        print(f"{place}: {heard.capture.frames} frames, {heard.capture.in_words()} ({heard.ended})")
     if heard.failure is not None:
         print(f"sottovoce: {heard.failure}", file=sys.stderr)
     if not heard.complete:
         raise typer.Exit(1)
+
+
+def _on_run(run: Path, endpoints: list[str], stop: StopSignals) -> Heard:
+    """Hear a run on other hosts; leaves the verdict beside the log, where whoever collects the run looks for it."""
+    agents = int(read_manifest(run)["agents"])
+    if len(endpoints) == 1 and "{}" in endpoints[0]:
+        endpoints = [endpoints[0].replace("{}", str(agent)) for agent in range(agents)]
+    if len(endpoints) != agents:
+        raise ValueError(
+            f"{len(endpoints)} endpoints for {agents} agents: give one for each, or a pattern agent-{{}}:7700"
+        )
+    verdict = run / VERDICT
+    verdict.unlink(missing_ok=True)
+    known = NamedEndpoints({agent: endpoint_of(text) for agent, text in enumerate(endpoints)})
+    heard = eavesdrop_on_run(run, stop, known, patience=PATIENCE_SECONDS)
+    write_whole(verdict, json.dumps(heard.as_json(), indent=1).encode())
+    return heard

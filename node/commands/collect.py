@@ -1,0 +1,69 @@
+"""``sottovoce collect``: bring the parts of a run together again, and judge it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+LOOK_SECONDS = 0.2
+PATIENCE_SECONDS = 30.0
+"""Between the eavesdropper's end and giving up on agents that are not heard of any more."""
+
+
+def collect(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder, as it was dealt.", show_default=False)],
+    parts: Annotated[Path, typer.Option(help="Where the parts of agents and eavesdropper are.")],
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the run; SIGTERM ends the wait.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print results.json instead of the table.")] = False,
+) -> None:
+    """Copy what the agents and the eavesdropper left into the run's folder, compute results, and show them.
+
+    Exit status 1 if an agent did not finish.
+
+    Example: sottovoce collect runs/hosts --parts parts
+    """
+    from node import launcher
+    from node.parts import failures, gather
+    from node.results import show
+    from node.run_folder import read_manifest
+
+    run, parts = run.absolute(), parts.absolute()
+    agents = int(read_manifest(run)["agents"])
+    if wait:
+        _wait(run, parts, agents)
+    gather(run, parts)
+    failed = failures(parts, agents)
+    launcher.score(run, launcher.Watch(world="containers" if wait else "hosts", failures=failed))
+    results = json.loads((run / "results.json").read_text())
+    if as_json:
+        print(json.dumps(results, indent=1))
+    else:
+        show(run, results, Console())
+    for failure in failed:
+        print(f"sottovoce: {failure['who']}: {'; '.join(failure['last_words'])}", file=sys.stderr)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _wait(run: Path, parts: Path, agents: int) -> None:
+    """Until everybody left its last words; or those who did not are given up; or this process is told to stop."""
+    from node.config import load
+    from node.eavesdropper import StopSignals
+    from node.parts import eavesdropper_ended, ended
+
+    stop = StopSignals()
+    eavesdropper = load(run / "config.toml").eavesdropper.enabled
+    given_up_at: float | None = None
+    while not stop() and not ended(parts, agents, eavesdropper=eavesdropper):
+        now = time.monotonic()
+        if not (eavesdropper and eavesdropper_ended(parts)):
+            given_up_at = now + PATIENCE_SECONDS
+        elif given_up_at is not None and now >= given_up_at:
+            return
+        time.sleep(LOOK_SECONDS)

@@ -1,0 +1,31 @@
+"""``sottovoce compose``: a configuration as a compose file or a Kubernetes manifest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from node.config import load
+
+
+def compose(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to run.", show_default=False)],
+    kubernetes: Annotated[
+        bool, typer.Option("--kubernetes", help="A StatefulSet of agents with a headless service instead.")
+    ] = False,
+) -> None:
+    """Print a compose file for a configuration: one container per agent, and one that eavesdrops.
+
+    Paths in it are relative to the current folder, which has to be the one with the Dockerfile.
+
+    Example: sottovoce compose examples/compose.toml > docker-compose.yml
+    """
+    from node.compose import compose_file, kubernetes_manifest, plan
+    from node.deal import deal_data
+
+    configuration = load(config)
+    agents = len(deal_data(configuration, configuration.run.seed or 0).shards)
+    made = plan(configuration, config, agents, Path.cwd())
+    print(kubernetes_manifest(made) if kubernetes else compose_file(made), end="")

@@ -1,0 +1,56 @@
+"""``sottovoce deal``: make a run's folder without starting it, whole or in parts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from node.config import Configuration, ConfigurationError, dump, load
+
+
+def deal(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to deal.", show_default=False)],
+    out: Annotated[Path | None, typer.Option(help="The run's folder. Default: runs/NAME.")] = None,
+    parts: Annotated[
+        Path | None, typer.Option(help="Hand each agent's files over to a folder of its own in here.")
+    ] = None,
+    override: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable.")
+    ] = None,
+) -> None:
+    """Deal data, graph, secrets and ledgers, and start nothing.
+
+    With --parts every agent's shard, secret and ledger are moved to PARTS/agent-NNNN and the public files are copied
+    to PARTS/eavesdropper; each goes to its host. Dealing the same configuration again changes nothing.
+
+    Example: sottovoce deal examples/compose.toml --out runs/hosts --parts parts
+    """
+    configuration = load(config, override or [])
+    folder = (out or Path("runs") / configuration.run.name).absolute()
+    deal_once(configuration, folder, again=parts is not None)
+    if parts is not None:
+        from node.parts import hand_over
+
+        hand_over(folder, parts.absolute())
+        print(f"dealt {folder}; parts in {parts}")
+    else:
+        print(f"dealt {folder}")
+
+
+def deal_once(configuration: Configuration, folder: Path, *, again: bool) -> None:
+    """Deal, unless ``again`` allows that the folder was dealt from the same configuration before."""
+    from node.deal import deal_run
+
+    if again and (folder / "manifest.json").exists():
+        if (folder / "config.toml").read_text(encoding="utf-8") != dump(configuration):
+            raise ConfigurationError(
+                f"run folder {folder} was dealt from another configuration; choose another --out or run.name, or "
+                "remove it with its parts (ledgers and all)"
+            )
+        return
+    manifest = deal_run(configuration, folder)
+    for warning in manifest["warnings"]:
+        print(f"warning: {warning}", file=sys.stderr)
