@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,9 @@ from coordinator_free.inbox import used
 from coordinator_free.privacy.mechanisms import GRID, Mechanism
 from coordinator_free.release import FloatArray, Release
 from coordinator_free.solver import FIXED_STEPS, LocalSolver
+
+if TYPE_CHECKING:
+    from topology.network import Network
 
 LARGEST_PENALTY = 1e12
 """Beyond it nothing of the records is left in float64."""
@@ -103,6 +106,19 @@ class Admm:
     ) -> FloatArray | None:
         """The multipliers that a total budget buys; None: those of the mechanism's family, as for any algorithm."""
         return None
+
+    @classmethod
+    def foresee(cls, learning: Mapping[str, Any], updates: int, network: Network) -> tuple[str, ...]:
+        """What theory warns of before a run with these settings in every agent; raises `AdmmError`."""
+        from coordinator_free.convergence import conditions
+        from coordinator_free.losses import LOGISTIC
+        from coordinator_free.objective import LocalProblem
+
+        nothing = LocalProblem(np.empty((0, 1)), np.empty(0), LOGISTIC, 0.0)
+        own = {**learning, "agents": network.agents}
+        agent = cls(Setting(0, network.neighbours(0), network.weights_of(0), nothing, 1, updates, own))
+        penalties = np.tile(agent._penalties, (network.agents, 1))
+        return conditions(network, penalties, agent._theta, agent._rho).warnings
 
     def _anchor(self) -> FloatArray:
         """The agent's own value in the penalty term: its last release."""

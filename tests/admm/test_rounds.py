@@ -158,3 +158,12 @@ def test_a_setting_that_cannot_be_is_named(kind: type[Admm], learning: dict[str,
     with pytest.raises(AdmmError, match=said) as error:
         made(kind, "none", learning)
     assert "\n" not in str(error.value)
+
+
+def test_a_freezing_schedule_is_foreseen() -> None:
+    growing = LEARNING | {"penalty_growth": 1.2, "theta": 0.7}
+    assert any("freeze" in warning for warning in ModifiedAdmm.foresee(growing, 50, NETWORK))
+    assert any("above the penalty" in warning for warning in ModifiedAdmm.foresee(growing | {"theta": 1.0}, 5, NETWORK))
+    assert Admm.foresee(LEARNING, 50, NETWORK) == ()
+    with pytest.raises(AdmmError, match="passes 1e"):
+        ModifiedAdmm.foresee(LEARNING | {"penalty_growth": 10.0}, 50, NETWORK)
