@@ -23,6 +23,7 @@ import sys
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,12 +70,19 @@ class Preparation:
     def agents(self) -> int:
         return self.network.agents
 
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        """Public facts of the whole network, where an algorithm asks for them: its static method ``facts(network)``."""
+        own = getattr(algorithm(self.configuration.learning.algorithm), "facts", None)
+        return {} if own is None else dict(own(self.network))
+
     def public(self, agent: int) -> dict[str, Any]:
         """The public numbers of one agent, without those of one run (its id and digests)."""
         c, rows = self.configuration, self.dealt.shards[agent]
         learning = {key: value for key, value in c.learning.model_dump().items() if value is not None}
         learning.update(learning.pop("parameters"))
         learning.update(smoothness=float(self.smoothness[agent]), agents=self.agents, seed=self.seed)
+        learning.update(self._facts)
         return {
             "agent": agent,
             "agents": self.agents,
@@ -147,7 +155,7 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
         regularisations=regularisations,
         smoothness=np.array([smoothness(configuration, dealt, problem) for problem in problems]),
         multipliers=multipliers(configuration, dealt.dimension),
-        warnings=tuple(_warnings(configuration, records)),
+        warnings=(*_warnings(configuration, records), *foreseen(configuration, graph)),
     )
 
 
@@ -286,6 +294,17 @@ def multipliers(configuration: Configuration, dimension: int) -> FloatArray:
         r=privacy.r,
         dimension=release_dimension(configuration, dimension),
     )
+
+
+def foreseen(configuration: Configuration, graph: Network) -> tuple[str, ...]:
+    """What the algorithm's theory warns of, where the algorithm has a class method ``foresee``."""
+    own = getattr(algorithm(configuration.learning.algorithm), "foresee", None)
+    if own is None:
+        return ()
+    learning = configuration.learning.model_dump(exclude_none=True)
+    learning.update(learning.pop("parameters", {}))
+    warnings: tuple[str, ...] = own(learning, configuration.clock.updates, graph)
+    return warnings
 
 
 def _problem(configuration: Configuration, x: FloatArray, y: FloatArray, regularisation: float) -> LocalProblem:

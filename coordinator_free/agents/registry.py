@@ -16,7 +16,9 @@ KNOWN: dict[str, str] = {
     "dvp": "coordinator_free.agents.dual_perturbation:DualPerturbation",
     "pvp": "coordinator_free.agents.primal_perturbation:PrimalPerturbation",
     "pp": "coordinator_free.agents.penalty_perturbation:PenaltyPerturbation",
+    "graph-smoothing": "coordinator_free.agents.graph_smoothing:GraphSmoothing",
     "propagation": "coordinator_free.agents.propagation:Propagation",
+    "warm-start": "coordinator_free.agents.warm_start:WarmStart",
 }
 """Where each algorithm is: imported only when it is asked for."""
 
