@@ -221,7 +221,8 @@ class Life:
             around.publish(bound)
         began_at = now = time.monotonic()
         next_hello = now
-        look = 0.01
+        look, patience = 0.02, around.repeat
+        expected = expected_listeners(around)
         unknown = set(around.neighbours)
         self._state = State.LISTENING
         self._show()
@@ -233,23 +234,25 @@ class Life:
                     unknown.discard(j)
             began = self._post.notice_listeners()
             now = time.monotonic()
-            if began or now >= next_hello:
+            listening = expected <= self._post.listeners
+            # A hello that is said when all listen is heard by all: the repeated ones are for those who are early.
+            if (began and listening) or now >= next_hello:
                 self._say_hello()
-                next_hello = now + around.repeat
+                next_hello = now + patience
+                patience = min(2 * patience, 10 * around.repeat)
             self._hear()
             self._check_stop()
             if self._strangers:
                 self._say_hello()
                 raise AgentFailure(NOT_READY, self._disagreement())
-            ready = not unknown and expected_listeners(around) <= self._post.listeners
-            if ready and self._met.issuperset(around.neighbours):
+            if not unknown and listening and self._met.issuperset(around.neighbours):
                 break
             if now >= began_at + around.deadline:
                 raise AgentFailure(NOT_READY, self._not_ready(unknown))
             until = min(next_hello, began_at + around.deadline)
             if unknown:
                 until = min(until, now + look)
-                look = min(2 * look, 0.2)
+                look = min(2 * look, 0.5)
             self._post.wait(until - now)
         self._ready_after = time.monotonic() - began_at
         self._state = State.READY

@@ -182,6 +182,7 @@ class Cluster:
             if agent not in without:
                 bind = f"tcp://{configuration.network.host}:0" if tcp else ipc_endpoint(self._sockets or folder, agent)
                 self._command({"start": agent, "bind": bind})
+        self._command({"go": True})
 
     def restart(self, agent: int) -> None:
         """Start an agent that ended again, at its old endpoint; it goes on from its ledger."""
@@ -190,6 +191,7 @@ class Cluster:
             bind = ipc_endpoint(self._sockets, agent)
         self._ended.pop(agent, None)
         self._command({"start": agent, "bind": bind})
+        self._command({"go": True})
 
     def _command(self, command: dict[str, object]) -> None:
         self._control.sendall(json.dumps(command).encode() + b"\n")

@@ -40,8 +40,9 @@ EAVESDROPPER = "eavesdropper"
 class Zygote:
     """Serves the launcher's commands, one JSON object a line, and reaps.
 
-    Commands: ``{"start": agent, "bind": endpoint}``, ``{"eavesdrop": true}``. Answers: ``{"started": ..., "pid": ...}``
-    and ``{"ended": ..., "status": ...}``, negative for a signal.
+    Commands: ``{"start": agent, "bind": endpoint}``; ``{"go": true}``: those started so far may begin (until then they
+    wait, so that a thousand forks do not compete with the first hundred agents); ``{"eavesdrop": true}``. Answers:
+    ``{"started": ..., "pid": ...}`` and ``{"ended": ..., "status": ...}``, negative for a signal.
     """
 
     def __init__(self, control: socket.socket, run: Path) -> None:
@@ -51,6 +52,7 @@ class Zygote:
         self._stopping_since: float | None = None
         self._quiet_since: float | None = None
         self._told = False
+        self._gate: tuple[int, int] | None = None
         self._received = b""
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
@@ -87,16 +89,27 @@ class Zygote:
         if not data:
             self._control.close()
             self._control = None
+            self._open_gate()
             return
         *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
             command = json.loads(line)
             if "start" in command:
                 self._start(int(command["start"]), str(command["bind"]))
+            elif "go" in command:
+                self._open_gate()
             elif "eavesdrop" in command:
                 self._eavesdrop()
 
+    def _open_gate(self) -> None:
+        if self._gate is not None:
+            for end in self._gate:
+                os.close(end)
+            self._gate = None
+
     def _start(self, agent: int, bind: str) -> None:
+        if self._gate is None:
+            self._gate = os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
         if pid == 0:
             self._be_agent(agent, bind)
@@ -109,6 +122,10 @@ class Zygote:
         try:
             if self._control is not None:
                 self._control.close()
+            assert self._gate is not None
+            os.close(self._gate[1])
+            os.read(self._gate[0], 1)
+            os.close(self._gate[0])
             os.close(self._wake_read)
             os.close(self._wake_write)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
