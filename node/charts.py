@@ -53,7 +53,7 @@ def draw(panels: Sequence[Panel]) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    columns = min(_COLUMNS, len(panels))
+    columns = 2 if len(panels) == 4 else min(_COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(6.0 * columns, 5.4 * rows), dpi=120, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
@@ -97,7 +97,7 @@ def _draw(axis: Axes, panel: Panel) -> None:
             half = np.asarray(series.spread, dtype=np.float64)
             axis.fill_between(x, y - half, y + half, color=colour, alpha=0.15, linewidth=0)
     for number, (label, value) in enumerate(panel.levels):
-        axis.axhline(value, color=INK if number % 2 == 0 else MUTED, linewidth=1.1, linestyle=":", label=label)
+        axis.axhline(value, color=PALETTE[-1 - number % 5], linewidth=1.2, linestyle=":", label=label)
     if panel.x_log:
         axis.set_xscale("log")
     if panel.y_log:

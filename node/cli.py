@@ -29,6 +29,7 @@ COMMANDS = (
     "status",
     "stop",
     "predict",
+    "reproduce",
 )
 """Each is a module in `node.commands`, with a Typer ``app`` or a function of its own name."""
 

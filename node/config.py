@@ -122,6 +122,20 @@ class LearningSection(Section):
     pvp_form: Literal["own-release", "as_published"] | None = None
     last_round: Literal["same", "dvp"] | None = None
     kappa: NonNegative | None = None
+    aggregation: Literal["flood", "push-sum", "masked-sum"] | None = None
+    """How averages spread without a server. Default: "flood"."""
+    weighting: Literal["size", "equal"] | None = None
+    """Of an average: by records (default), or equal."""
+    step: Positive | None = None
+    """Learning rate h of gradient descent; at most 2/L."""
+    local: Literal["gradient-descent", "output-perturbation", "objective-perturbation"] | None = None
+    """What an agent does before the average."""
+    iterate: Literal["last", "tail"] | None = None
+    """Which iterate of its own steps an agent releases: the last (default), or the last half's average."""
+    amplification: bool | None = None
+    """Account for the last iterate alone; refused where that does not hold."""
+    push_rounds: Count | None = None
+    """Rounds of a push-sum."""
     parameters: dict[str, Any] = Field(default_factory=dict)
     """Whatever a plugged-in algorithm wants."""
 
@@ -153,6 +167,12 @@ class PrivacySection(Section):
     r: Annotated[float, Field(gt=0, le=1)] | None = None
     """Rate of an allocation that is not uniform."""
     as_published: bool = False
+    observer: Literal["releases", "sum", "as_published"] = "releases"
+    """Whom epsilon speaks of: who sees each agent's releases, or only their masked sum; or as the paper has it."""
+    colluders: Annotated[int, Field(ge=0)] = 0
+    """Agents of a masked sum that may pool what they know."""
+    dropouts: Annotated[int, Field(ge=0)] = 0
+    """Agents of a masked sum whose part of the noise may be missing."""
 
     @field_validator("epsilon")
     @classmethod
@@ -356,9 +376,9 @@ def shown(value: Any) -> str:
 
 # --- what fits together ----------------------------------------------------------------------------------------------
 
-NEEDS_MU = frozenset({"coordinate-descent", "propagation", "gossip-admm"})
+NEEDS_MU = frozenset({"coordinate-descent", "propagation", "gossip-admm", "warm-start"})
 """Algorithms that weigh local losses by ``mu``."""
-NEEDS_CLIP = frozenset({"coordinate-descent"})
+NEEDS_CLIP = frozenset({"coordinate-descent", "warm-start"})
 
 
 def _simulation_has_a_seed(c: Configuration) -> str | None:

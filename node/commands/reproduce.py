@@ -14,6 +14,9 @@ from rich.table import Table
 if TYPE_CHECKING:
     from node.reproduce import Reproduction
 
+WIDTH = 150
+"""Columns of the table where it goes into a file or a pipe."""
+
 
 def reproduce(
     figure: Annotated[
@@ -69,7 +72,8 @@ def reproduce(
     if as_json:
         print(json.dumps(document, indent=1))
     else:
-        _show(made, document, picture, Console(highlight=False))
+        wide = Console(highlight=False)
+        _show(made, document, picture, wide if wide.is_terminal else Console(highlight=False, width=WIDTH))
 
 
 def _list(as_json: bool) -> None:

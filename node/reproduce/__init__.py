@@ -65,7 +65,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came out: ``rows`` all have the same keys, ``paper`` says what the paper shows, ``findings`` what we found."""
+    """What came out. All ``rows`` have the same keys; ``paper`` says what the paper shows, ``findings`` what we saw."""
 
     figure: str
     title: str
