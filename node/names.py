@@ -91,6 +91,7 @@ class NamedEndpoints:
         self._found: dict[int, str] = {}
         self._reasons: dict[int, str] = {}
         self._moved: deque[tuple[str, str]] = deque()
+        self._closed = threading.Event()
         for agent, text in self._written.items():
             host = _host(text)
             if host is None:
@@ -114,10 +115,13 @@ class NamedEndpoints:
         reason = self._reasons.get(agent, "no answer yet")
         return f"the name of agent {agent}, {_host(self._written[agent])}, does not resolve ({reason})"
 
+    def close(self) -> None:
+        """Look no name up any more."""
+        self._closed.set()
+
     def _follow(self, agent: int, host: str) -> None:
-        pause = threading.Event()
         port = self._written[agent].rpartition(":")[2]
-        while True:
+        while not self._closed.is_set():
             before = self._found.get(agent)
             try:
                 now = f"tcp://{_address(host)}:{port}"
@@ -127,7 +131,7 @@ class NamedEndpoints:
                 self._found[agent] = now
                 if before is not None and before != now:
                     self._moved.append((before, now))
-            pause.wait(WATCH_SECONDS if agent in self._found else AGAIN_SECONDS)
+            self._closed.wait(WATCH_SECONDS if agent in self._found else AGAIN_SECONDS)
 
 
 def _address(host: str) -> str:

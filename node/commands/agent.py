@@ -39,7 +39,11 @@ def agent(
     folder, number = part_of(shard)
     _, public = read_rows(shard_path(folder, number))
     known = neighbours_of(neighbours or [], public["neighbours"])
-    code = run_from_folder(folder, number, endpoint(bind), endpoints=NamedEndpoints(known))
+    names = NamedEndpoints(known)
+    try:
+        code = run_from_folder(folder, number, endpoint(bind), endpoints=names)
+    finally:
+        names.close()
     counted = json.loads((agent_folder(folder, number) / "final.json").read_text())
     for note in counted["notes"]:
         print(f"{agent_name(number)}: {note}", file=sys.stderr)

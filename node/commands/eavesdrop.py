@@ -101,6 +101,9 @@ def _on_run(run: Path, endpoints: list[str], stop: StopSignals) -> Heard:
     verdict = run / VERDICT
     verdict.unlink(missing_ok=True)
     known = NamedEndpoints({agent: endpoint_of(text) for agent, text in enumerate(endpoints)})
-    heard = eavesdrop_on_run(run, stop, known, patience=PATIENCE_SECONDS)
+    try:
+        heard = eavesdrop_on_run(run, stop, known, patience=PATIENCE_SECONDS)
+    finally:
+        known.close()
     write_whole(verdict, json.dumps(heard.as_json(), indent=1).encode())
     return heard

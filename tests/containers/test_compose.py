@@ -1,0 +1,121 @@
+"""The compose file and the Kubernetes manifest, without an engine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from node.compose import Mount, Plan, compose_file, kubernetes_manifest
+from tests.containers.projects import ROOT
+
+
+def plan_of(agents: int, **changes: Any) -> Plan:
+    fields: dict[str, Any] = {
+        "name": "run",
+        "agents": agents,
+        "eavesdropper": True,
+        "configuration": Mount("./run.toml", "/configuration/run.toml"),
+        "mounts": (),
+    }
+    return Plan(**(fields | changes))
+
+
+def printed(*arguments: str) -> str:
+    command = [sys.executable, "-m", "node.cli", "compose", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_committed_file_is_what_the_command_prints() -> None:
+    assert (ROOT / "docker-compose.yml").read_text() == printed("examples/compose.toml")
+
+
+def test_a_further_agent_takes_fewer_than_fifteen_lines() -> None:
+    lines = [len(compose_file(plan_of(agents)).splitlines()) for agents in (5, 6, 200)]
+    assert lines[1] - lines[0] < 15
+    assert lines[2] - lines[1] == 194 * (lines[1] - lines[0])
+
+
+def test_every_container_but_three_sees_one_volume() -> None:
+    document = yaml.safe_load(compose_file(plan_of(12)))
+    services = document["services"]
+    assert set(services) == {*(f"agent-{i}" for i in range(12)), "deal", "eavesdropper", "collect", "audit"}
+    for i in range(12):
+        assert services[f"agent-{i}"]["volumes"] == [f"agent-{i}:/own"]
+        assert services[f"agent-{i}"]["mem_limit"] == "128m"
+    assert services["eavesdropper"]["volumes"] == ["eavesdropper:/own"]
+    assert services["audit"]["volumes"] == ["run:/runs"]
+    parts = [volume for volume in services["collect"]["volumes"] if volume != "run:/runs"]
+    assert parts == [
+        "eavesdropper:/parts/eavesdropper:ro",
+        *(f"agent-{i}:/parts/agent-{i:04d}:ro" for i in range(12)),
+    ]
+    assert set(document["volumes"]) == {"run", "eavesdropper", *(f"agent-{i}" for i in range(12))}
+
+
+def test_no_service_is_published_privileged_or_writable() -> None:
+    document = yaml.safe_load(compose_file(plan_of(3)))
+    assert document["networks"]["air"]["internal"] is True
+    for name, service in document["services"].items():
+        assert not {"ports", "privileged", "user"} & service.keys(), name
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert ("networks" in service) != ("network_mode" in service)
+        assert service.get("network_mode", "none") == "none"
+    assert document["services"]["audit"]["profiles"] == ["audit"]
+
+
+def test_without_an_eavesdropper_nobody_waits_for_one() -> None:
+    plan = plan_of(2, eavesdropper=False)
+    assert "eavesdropper" not in yaml.safe_load(compose_file(plan))["services"]
+    kinds = [document["metadata"]["name"] for document in yaml.safe_load_all(kubernetes_manifest(plan))]
+    assert kinds == ["agent", "agent"]
+
+
+@pytest.mark.parametrize(
+    ("name", "project"), [("Été 2 $HOME", "sottovoce--t--2--home"), ("a.b", "sottovoce-a-b"), ("no", "sottovoce-no")]
+)
+def test_odd_names_stay_what_they_are(name: str, project: str) -> None:
+    mount = Mount("./my data: 1 #x", "/data", "data.path")
+    document = yaml.safe_load(compose_file(plan_of(2, name=name, mounts=(mount,))))
+    assert document["name"] == project
+    deal = document["services"]["deal"]
+    assert [word.replace("$$", "$") for word in deal["command"]][3] == f"/runs/{name}"
+    assert deal["command"][-2:] == ["--set", "data.path=/data"]
+    assert deal["volumes"][1]["source"] == "./my data: 1 #x"
+
+
+@pytest.mark.parametrize("agents", [1, 5, 200])
+def test_the_manifest_fits_the_published_schema(agents: int) -> None:
+    documents = list(yaml.safe_load_all(kubernetes_manifest(plan_of(agents))))
+    assert [document["kind"] for document in documents] == ["Service", "StatefulSet", "Service", "StatefulSet"]
+    for document in documents:
+        kubernetes_validate.validate(document, "1.31", strict=True)
+    agent = documents[1]["spec"]
+    assert agent["replicas"] == agents
+    assert agent["serviceName"] == documents[0]["metadata"]["name"]
+    assert agent["template"]["metadata"]["labels"] == documents[0]["spec"]["selector"]
+
+
+def test_the_schema_would_find_a_mistake() -> None:
+    document = next(yaml.safe_load_all(kubernetes_manifest(plan_of(2))))
+    document["spec"]["clusterIp"] = document["spec"].pop("clusterIP")
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(document, "1.31", strict=True)
+
+
+def test_a_configuration_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "node.cli", "compose", str(tmp_path / "none.toml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "none.toml" in done.stderr
+    assert done.stderr.count("\n") == 1
