@@ -10,7 +10,9 @@ from coordinator_free.agent import Agent, Setting
 
 KNOWN: dict[str, str] = {
     "admm": "coordinator_free.agents.admm:Admm",
+    "averaging": "coordinator_free.agents.averaging:Averaging",
     "coordinate-descent": "coordinator_free.agents.coordinate_descent:CoordinateDescent",
+    "gradient-descent": "coordinator_free.agents.gradient_descent:GradientDescent",
     "gossip-admm": "coordinator_free.agents.gossip_admm:GossipAdmm",
     "m-admm": "coordinator_free.agents.madmm:ModifiedAdmm",
     "dvp": "coordinator_free.agents.dual_perturbation:DualPerturbation",

@@ -1,0 +1,75 @@
+"""Push-sum: everybody's weighted average by ratios (Kempe, Dobra and Gehrke 2003), with loss detected.
+
+Each agent holds (s, w), at first (weight * value, weight). In a step it splits both into degree + 1 equal shares, keeps
+one and gives one to each neighbour; s/w tends to the weighted average.
+
+Rules that hold here:
+- A message holds the *cumulative sum* of the shares that its sender has given away so far to each neighbour, not the
+  last share. A lost message is then made good by the next one that arrives, and no mass is ever lost, only late.
+- The first message holds the agent's own vector, scaled by public numbers: push-sum hides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from coordinator_free.release import FloatArray
+
+
+class PushSum:
+    """One agent's part. ``neighbours`` ascending; vectors of ``dimension`` numbers."""
+
+    def __init__(self, neighbours: Sequence[int], dimension: int) -> None:
+        self._place = {j: k for k, j in enumerate(neighbours)}
+        self._parts = len(neighbours) + 1
+        self._dimension = dimension
+        self.begin(np.zeros(dimension), 1.0)
+
+    def begin(self, total: FloatArray, weight: float) -> None:
+        """Start from s = ``total``, w = ``weight``."""
+        self._held = np.append(total, weight)
+        self._given = np.zeros(self._dimension + 1)
+        self._counted = np.zeros((len(self._place), self._dimension + 1))
+        self._newest = np.array(self._counted)
+
+    def say(self) -> FloatArray:
+        """Give the shares of one step; the message is all that was given so far, shape (dimension + 1,)."""
+        share = self._held / self._parts
+        self._held = share
+        self._given = self._given + share
+        return np.array(self._given)
+
+    def hear(self, sender: int, given: FloatArray) -> None:
+        """A neighbour's cumulative sum; an older one than the newest heard must not be offered."""
+        self._newest[self._place[sender]] = given
+
+    def absorb(self) -> None:
+        """Take in what came since the last step, in agent order."""
+        self._held = self._held + (self._newest - self._counted).sum(axis=0)
+        self._counted[:] = self._newest
+
+    @property
+    def held(self) -> FloatArray:
+        """(s, w), shape (dimension + 1,)."""
+        return self._held
+
+    @property
+    def ratio(self) -> FloatArray:
+        """The agent's estimate of the weighted average, shape (dimension,)."""
+        ratio: FloatArray = self._held[:-1] / self._held[-1]
+        return ratio
+
+    def snapshot(self) -> dict[str, FloatArray]:
+        return {
+            "held": self._held.copy(),
+            "given": self._given.copy(),
+            "counted": self._counted.copy(),
+            "newest": self._newest.copy(),
+        }
+
+    def restore(self, state: Mapping[str, FloatArray]) -> None:
+        self._held, self._given = np.array(state["held"]), np.array(state["given"])
+        self._counted = np.array(state["counted"]).reshape(self._counted.shape)
+        self._newest = np.array(state["newest"]).reshape(self._counted.shape)

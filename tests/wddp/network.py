@@ -1,0 +1,68 @@
+"""Small networks of averaging agents, run in the twin."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coordinator_free.agent import Setting
+from coordinator_free.agents.aggregating import Aggregating
+from coordinator_free.losses import LOGISTIC
+from coordinator_free.objective import LocalProblem
+from coordinator_free.twin import Transcript, run_rounds
+from topology import families
+from topology.network import Network
+
+GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "wddp.json").read_text())
+
+
+def complete(agents: int) -> Network:
+    return families.build("complete", agents, 0)
+
+
+def problem(party: dict[str, Any], lam: float = 0.0) -> LocalProblem:
+    return LocalProblem(np.array(party["x"]), np.array(party["y"], dtype=np.float64), LOGISTIC, lam / 2.0)
+
+
+def problems(agents: int, records: Sequence[int], dimension: int = 3, seed: int = 0) -> list[LocalProblem]:
+    random = np.random.default_rng(seed)
+    made = []
+    for i in range(agents):
+        x = random.normal(size=(records[i], dimension))
+        x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1.0)
+        y = np.where(x[:, 0] + 0.2 * random.normal(size=records[i]) > 0, 1.0, -1.0)
+        made.append(LocalProblem(x, y, LOGISTIC, 0.01))
+    return made
+
+
+def settings(
+    kind: type[Aggregating], graph: Network, local: Sequence[LocalProblem], updates: int, **given: Any
+) -> list[Setting]:
+    """``given``: learning parameters, and mechanism, multipliers and clip of the setting."""
+    outside = {key: given.pop(key) for key in ("mechanism", "multipliers", "clip") if key in given}
+    dimension = local[0].dimension
+    learning = {"step": 1.0, "smoothness": 0.27, **given}
+    arranged = kind.arranged(graph, [p.records for p in local], dimension, updates, learning)
+    learning |= arranged["learning"]
+    return [
+        Setting(
+            agent=i,
+            neighbours=graph.neighbours(i),
+            weights=graph.weights_of(i),
+            problem=local[i],
+            dimension=dimension,
+            updates=updates,
+            learning=learning,
+            secret=bytes([i + 1]) * 32,
+            **outside,
+        )
+        for i in range(graph.agents)
+    ]
+
+
+def run(made: Sequence[Aggregating], graph: Network) -> Transcript:
+    return run_rounds(made, graph)

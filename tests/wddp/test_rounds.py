@@ -1,0 +1,222 @@
+"""Averages over any graph, in the twin: what is said, what it costs, and what is learned."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coordinator_free.agents.aggregating import Aggregating, AggregationError, weights
+from coordinator_free.agents.averaging import Averaging
+from coordinator_free.agents.gradient_descent import GradientDescent
+from coordinator_free.aggregation import flood
+from coordinator_free.masking import MaskError
+from coordinator_free.privacy.accounting import calibrate, total
+from coordinator_free.privacy.ledger import Plan
+from coordinator_free.privacy.observer import ObserverError, composition, contraction, truth
+from coordinator_free.twin import reexecute
+from tests.wddp.network import complete, problems, run, settings
+from topology import families
+
+SIZES = [20, 40, 30, 60, 10, 25]
+WAYS = [("flood", {}), ("push-sum", {"push_rounds": 200}), ("masked-sum", {})]
+
+
+def _central(local: list[Any], updates: int, step: float) -> np.ndarray:
+    theta = np.zeros(local[0].dimension)
+    for _ in range(updates):
+        theta = theta - step * (weights(SIZES, "size") @ np.stack([p.gradient(theta) for p in local]))
+    return theta
+
+
+@pytest.mark.parametrize(("way", "more"), WAYS)
+@pytest.mark.parametrize("kind", ["ring", "complete", "path"])
+def test_every_way_descends_like_one_party_with_all_records(way: str, more: dict[str, Any], kind: str) -> None:
+    graph, local = families.build(kind, 6, 0), problems(6, SIZES)
+    agents = [GradientDescent(s) for s in settings(GradientDescent, graph, local, 4, aggregation=way, **more)]
+    run(agents, graph)
+    for agent in agents:
+        assert agent.finished
+        np.testing.assert_allclose(agent.model, _central(local, 4, 1.0), atol=2e-6 if way == "masked-sum" else 1e-9)
+
+
+@pytest.mark.parametrize(("way", "more"), WAYS)
+@pytest.mark.parametrize("kind", [Averaging, GradientDescent])
+def test_a_recorded_run_is_executed_again_bit_for_bit(kind: type[Aggregating], way: str, more: dict[str, Any]) -> None:
+    graph, local = families.build("ring", 5, 0), problems(5, SIZES)
+    made = settings(kind, graph, local, 2, aggregation=way, local_steps=3, **more)
+    said = run([kind(s) for s in made], graph)
+    everything = {(r.sender, r.index): r for r in said.releases}
+    for i, setting in enumerate(made):
+        assert reexecute(kind(setting), everything, [r for r in said.releases if r.sender == i]) is None
+        # And after a restart from every snapshot.
+        for cut in range(1, 4):
+            agent, fresh = kind(setting), kind(setting)
+            agent.start()
+            for index in range(1, cut):
+                _hear(agent, everything, index - 1)
+                agent.wake()
+            fresh.restore(agent.snapshot(), cut)
+            _hear(fresh, everything, cut - 1)
+            again = fresh.wake()
+            if again is not None:
+                assert again.same_as(everything[i, cut])
+
+
+def _hear(agent: Aggregating, everything: dict[tuple[int, int], Any], round_: int) -> None:
+    for j in agent._setting.neighbours:
+        agent.receive(everything[j, round_])
+
+
+@pytest.mark.parametrize("kind", ["ring", "star", "complete", "path", "erdos-renyi"])
+def test_flooding_reaches_everybody_within_agents_plus_diameter_steps(kind: str) -> None:
+    graph = families.build(kind, 9, 3, **({"probability": 0.4} if kind == "erdos-renyi" else {}))
+    steps = flood.schedule(graph)
+    parts = [flood.Flood(i, steps, 1) for i in range(9)]
+    for i, part in enumerate(parts):
+        part.begin(np.array([float(i + 1)]))
+    for step in range(len(steps)):
+        said = [part.say(step) for part in parts]
+        for i, part in enumerate(parts):
+            for j in graph.neighbours(i):
+                part.hear(step, j, said[j])
+    for part in parts:
+        assert part.table[:, 0].tolist() == [float(i + 1) for i in range(9)]
+    assert len(steps) <= graph.agents + (graph.diameter or 0)
+    assert kind != "complete" or len(steps) == 1
+
+
+# --- privacy ---------------------------------------------------------------------------------------------------------
+
+PRIVATE = {"mechanism": "gaussian", "clip": 1.0}
+
+
+@pytest.mark.parametrize("way", [("flood", {}), ("push-sum", {"push_rounds": 5})])
+def test_charges_of_a_run_add_up_to_its_budget(way: tuple[str, dict[str, Any]]) -> None:
+    graph, local = families.build("ring", 6, 0), problems(6, SIZES)
+    for kind, releases in ((GradientDescent, 7), (Averaging, 1)):
+        bought = calibrate("gaussian", releases, 0.8, 1e-4)
+        given = {"aggregation": way[0], "local_steps": 7, "multipliers": bought, **way[1], **PRIVATE}
+        for setting in settings(kind, graph, local, 7, **given):
+            agent = kind(setting)
+            arranged = kind.arranged(graph, SIZES, 3, 7, given)
+            due = [agent.charge(k) for k in range(arranged["releases"])]
+            assert sum(m is not None for m in due) == releases
+            assert total(due, 1e-4).epsilon == pytest.approx(0.8, rel=1e-3)
+            assert total(due, 1e-4).epsilon <= 0.8
+            assert Plan.of(due).releases == arranged["releases"]
+
+
+@pytest.mark.parametrize("observer", ["releases", "as_published"])
+def test_the_noise_of_a_gradient_is_that_of_its_charge(observer: str) -> None:
+    """The deviation of 600 draws: a tenth too little or too much is seen but with probability 1e-3; half always."""
+    graph, local = complete(3), problems(3, [50, 50, 50], dimension=600)
+    given = {"multipliers": np.array([30.0]), "observer": observer, **PRIVATE}
+    agents = [GradientDescent(s) for s in settings(GradientDescent, graph, local, 1, **given)]
+    said = run(agents, graph)
+    for release in said.releases:
+        exact = local[release.sender].clipped_gradient(np.zeros(600), 1.0, "l2")
+        divisor = 150 if observer == "as_published" else 50
+        scale = 30.0 * 2.0 / divisor
+        assert np.std(release.vector - exact) == pytest.approx(scale, rel=0.1)
+        charge = agents[release.sender].charge(0)
+        assert charge is not None
+        assert charge.sensitivity >= 2.0 / divisor
+        assert charge.scale == pytest.approx(scale, rel=0.01)
+
+
+def test_the_noise_of_local_steps_is_that_of_their_composition() -> None:
+    """With a constant loss gradient (T steps at clip) the last iterate has deviation h sqrt(T) s; 1e-3 as above."""
+    graph, local = complete(3), problems(3, [50, 50, 50], dimension=600)
+    steps, multiplier, rate = 16, 1e4, 1e-3
+    given = {"multipliers": np.array([multiplier]), "step": rate, "local_steps": steps, **PRIVATE}
+    said = run([Averaging(s) for s in settings(Averaging, graph, local, 1, **given)], graph)
+    each = math.sqrt(steps) * multiplier * 2.0 / 50
+    for release in said.releases:
+        assert np.std(release.vector) == pytest.approx(rate * math.sqrt(steps) * each, rel=0.1)
+        assert (release.vector * 2.0**20 == np.rint(release.vector * 2.0**20)).all()
+
+
+def test_amplification_is_attained_by_a_quadratic() -> None:
+    """On theta -> c theta + shift + noise the exact Gaussian parameter of the last iterate is the factor."""
+    for rounds, kept in ((1, 0.5), (10, 0.9), (300, 0.96)):
+        shift = sum(kept**k for k in range(rounds))
+        variance = sum(kept ** (2 * k) for k in range(rounds))
+        assert shift / math.sqrt(variance) == pytest.approx(composition(rounds, kept), rel=1e-12)
+    assert contraction(1.0, 0.0, 0.25) == 1.0
+
+
+def test_amplification_is_refused_where_it_does_not_hold() -> None:
+    graph, local = complete(3), problems(3, [20, 20, 20])
+    common = {"multipliers": np.array([5.0]), "local_steps": 9, "amplification": True, "mechanism": "gaussian"}
+    good = settings(Averaging, graph, local, 1, clip=1.0, **common)
+    amplified, plain = (
+        Averaging(good[0]),
+        Averaging(settings(Averaging, graph, local, 1, clip=1.0, **{**common, "amplification": False})[0]),
+    )
+    assert amplified._factor < plain._factor == 3.0
+    with pytest.raises(AggregationError, match="clip"):
+        Averaging(settings(Averaging, graph, local, 1, clip=0.5, **common)[0])
+    with pytest.raises(AggregationError, match="tail"):
+        Averaging(settings(Averaging, graph, local, 1, clip=1.0, iterate="tail", **common)[0])
+
+
+def test_what_the_published_claim_is_worth() -> None:
+    """Reference: claimed 0.25 with 8 equal parties; delta 1e-3: 0.86 and 3.03, delta 1e-5: 0.78 and 2.45."""
+    for delta, releases, of_sum in ((1e-3, 3.03, 0.86), (1e-5, 2.45, 0.78)):
+        true = truth(0.25, delta, [100] * 8)
+        assert true.releases == pytest.approx(releases, abs=0.006)
+        assert true.sum == pytest.approx(of_sum, abs=0.006)
+
+
+def test_the_noise_of_a_masked_sum_is_shared_out() -> None:
+    """600 draws; with 2 of 6 agents absent the sum has sqrt(6/4) times the noise that it was charged for."""
+    local = problems(6, [50] * 6, dimension=600)
+    graph = complete(6)
+    given = {"multipliers": np.array([300.0]), "observer": "sum", "aggregation": "masked-sum", **PRIVATE}
+    given |= {"colluders": 1, "dropouts": 1}
+    agents = [GradientDescent(s) for s in settings(GradientDescent, graph, local, 1, **given)]
+    run(agents, graph)
+    charge = agents[0].charge(1)
+    assert charge is not None
+    assert charge.sensitivity == pytest.approx(2.0 / 300, rel=1e-3)
+    exact = np.mean([p.clipped_gradient(np.zeros(600), 1.0, "l2") for p in local], axis=0)
+    assert np.std(-agents[0].model - exact) == pytest.approx(charge.scale * math.sqrt(6 / 4), rel=0.1)
+    assert agents[0].charge(0) is None
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"step": 8.0}, "2/L"),
+        ({"step": -1.0}, "2/L"),
+        ({"aggregation": "push-sum"}, "push_rounds"),
+        ({"aggregation": "gossip"}, "aggregation"),
+        ({"weighting": "loud"}, "weighting"),
+        ({"observer": "sum", "multipliers": np.ones(2), **PRIVATE}, "observer"),
+        ({"aggregation": "masked-sum", "multipliers": np.ones(2), **PRIVATE}, "observer"),
+    ],
+)
+def test_bad_settings_are_refused_in_one_line(given: dict[str, Any], words: str) -> None:
+    graph = complete(4)
+    with pytest.raises(AggregationError, match=words) as caught:
+        GradientDescent(settings(GradientDescent, graph, problems(4, SIZES), 2, **given)[0])
+    assert "\n" not in str(caught.value)
+
+
+def test_masked_sums_of_too_few_or_with_too_many_colluders_are_refused() -> None:
+    with pytest.raises(MaskError, match="3 or more"):
+        settings(GradientDescent, complete(2), problems(2, SIZES), 1, aggregation="masked-sum")
+    with pytest.raises(MaskError, match="cuts the mask graph"):
+        settings(
+            GradientDescent, families.build("ring", 6, 0), problems(6, SIZES), 1, aggregation="masked-sum", colluders=2
+        )
+    given = {"observer": "sum", "aggregation": "masked-sum", "multipliers": np.ones(1), **PRIVATE}
+    made = settings(GradientDescent, complete(4), problems(4, SIZES), 1, colluders=1, dropouts=3, **given)
+    with pytest.raises(ObserverError, match="dropouts"):
+        GradientDescent(made[0])
