@@ -21,8 +21,8 @@ import secrets
 import shutil
 import sys
 import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,6 +65,8 @@ class Preparation:
     smoothness: FloatArray
     multipliers: FloatArray
     warnings: tuple[str, ...]
+    arrangement: Mapping[str, Any] = field(default_factory=dict)
+    """What an algorithm says that depends on the whole graph and all sizes: see `arrangement`."""
 
     @property
     def agents(self) -> int:
@@ -82,6 +84,7 @@ class Preparation:
         learning = {key: value for key, value in c.learning.model_dump().items() if value is not None}
         learning.update(learning.pop("parameters"))
         learning.update(smoothness=float(self.smoothness[agent]), agents=self.agents, seed=self.seed)
+        learning.update(self.arrangement.get("learning", {}))
         learning.update(self._facts)
         return {
             "agent": agent,
@@ -98,8 +101,9 @@ class Preparation:
             "regularisation": float(self.regularisations[agent]),
             "learning": learning,
             "updates": c.clock.updates,
-            "releases": releases(c, len(self.network.neighbours(agent))),
-            "release_dimension": release_dimension(c, self.dealt.dimension),
+            "releases": self.arrangement.get("releases") or releases(c, len(self.network.neighbours(agent))),
+            "release_dimension": self.arrangement.get("release_dimension")
+            or release_dimension(c, self.dealt.dimension),
             "rate": c.clock.rate,
             "seed": self.seed,
             "mechanism": c.privacy.mechanism,
@@ -156,6 +160,7 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
         smoothness=np.array([smoothness(configuration, dealt, problem) for problem in problems]),
         multipliers=multipliers(configuration, dealt.dimension),
         warnings=(*_warnings(configuration, records), *foreseen(configuration, graph)),
+        arrangement=arrangement(configuration, graph, [int(m) for m in records], dealt.dimension),
     )
 
 
@@ -259,6 +264,20 @@ def release_dimension(configuration: Configuration, dimension: int) -> int:
     return dimension if own is None else int(own(dimension))
 
 
+def arrangement(configuration: Configuration, graph: Network, sizes: Sequence[int], dimension: int) -> dict[str, Any]:
+    """``releases``, ``release_dimension`` and more ``learning`` parameters that rest on the whole graph and all sizes.
+
+    Those of an algorithm with a class method ``arranged(network, sizes, dimension, updates, learning)``; else empty.
+    """
+    own = getattr(algorithm(configuration.learning.algorithm), "arranged", None)
+    if own is None:
+        return {}
+    privacy = {key: getattr(configuration.privacy, key) for key in ("observer", "colluders", "dropouts")}
+    learning = configuration.learning.model_dump(exclude_none=True) | privacy
+    arranged: dict[str, Any] = own(graph, sizes, dimension, configuration.clock.updates, learning)
+    return arranged | {"learning": arranged["learning"] | privacy}
+
+
 def multipliers(configuration: Configuration, dimension: int) -> FloatArray:
     """One noise scale for each charged release, in units of its sensitivity; empty without a mechanism.
 
@@ -329,6 +348,14 @@ def _warnings(configuration: Configuration, records: FloatArray) -> list[str]:
                 f"privacy.delta = {delta:g} is at least 1/m_i for {_named(exposed)}: such a delta permits publishing a "
                 "whole record; use a smaller one"
             )
+    if configuration.private and configuration.privacy.observer == "as_published" and (records > 0).any():
+        from coordinator_free.privacy.observer import truth
+
+        true = truth(configuration.privacy.epsilon or 0.0, configuration.privacy.delta or 0.0, records.tolist())
+        found.append(
+            f'privacy.observer = "as_published": the claimed epsilon {true.claimed:g} is false; it is '
+            f"{true.releases:.3g} for who sees each agent's releases, and {true.sum:.3g} for who sees only their sum"
+        )
     if configuration.run.simulation:
         found.append("run.simulation = true: whoever holds run.seed sees through the noise")
     return found
