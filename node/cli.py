@@ -29,6 +29,8 @@ COMMANDS = (
     "status",
     "stop",
     "predict",
+    "compare",
+    "tune",
     "reproduce",
 )
 """Each is a module in `node.commands`, with a Typer ``app`` or a function of its own name."""

@@ -1,0 +1,113 @@
+"""``sottovoce compare``: several algorithms at equal total privacy, with the baselines of the same data."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from node.compare import Comparison
+
+
+def compare(
+    configs: Annotated[
+        list[Path], typer.Argument(metavar="CONFIG.toml...", help="What to compare.", show_default=False)
+    ],
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each, with seeds from run.seed (or 0) on.")] = 3,
+    world: Annotated[
+        str, typer.Option(help="twin: nothing is sent; processes: real runs, which charge their ledgers.")
+    ] = "twin",
+    override: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting of all of them.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for picture and tables. Default: runs/compare-TIME.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Compare configurations of one task at equal total (epsilon, delta): mean, deviation, gain over learning alone.
+
+    Example: sottovoce compare examples/schools.toml examples/schools-no-privacy.toml --seeds 5
+    """
+    from node.compare import check, named, parquet, picture
+    from node.compare import compare as run_all
+    from node.trial import WORLDS, TrialError
+
+    if world not in WORLDS:
+        raise TrialError(f"--world {world}: accepted are {' and '.join(WORLDS)}")
+    configurations = named(configs, override or [])
+    check(configurations)
+    first = next(iter(configurations.values())).run.seed or 0
+    folder = (out or Path("runs") / time.strftime("compare-%Y%m%dT%H%M%S")).absolute()
+    console = Console(stderr=True, highlight=False)
+    with console.status("comparing ...") as status:
+        made = run_all(
+            configurations,
+            range(first, first + seeds),
+            world,
+            folder / "runs",
+            lambda what: status.update(f"{what} ..."),
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    document = made.as_json()
+    (folder / "comparison.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    (folder / "comparison.png").write_bytes(picture(made))
+    table = parquet(made)
+    if table is not None:
+        (folder / "comparison.parquet").write_bytes(table)
+    if as_json:
+        print(json.dumps(document, indent=1))
+        return
+    wide = Console(highlight=False)
+    _show(made, document, folder, wide if wide.is_terminal else Console(highlight=False, width=140))
+
+
+def _show(made: Comparison, document: dict[str, Any], folder: Path, console: Console) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for head, justify in (
+        ("configuration", "left"),
+        ("model", "left"),
+        ("epsilon", "right"),
+        (made.metric, "right"),
+        ("deviation", "right"),
+        ("worst agent", "right"),
+        ("smallest quarter", "right"),
+        ("gain over alone", "right"),
+    ):
+        table.add_column(head, justify=justify)  # type: ignore[arg-type]
+    for row in document["rows"]:
+        mark = " *" if row["private"] and row["model"] == "free finish" else ""
+        table.add_row(
+            row["configuration"],
+            row["model"] + mark,
+            "-" if row["epsilon"] is None else f"{row['epsilon']:.4g}",
+            *(_number(row[key]) for key in ("mean", "deviation", "worst", "smallest_quarter")),
+            _gain(row),
+        )
+    console.print(table)
+    console.print()
+    if made.epsilon is not None:
+        console.print(f"budget: epsilon {made.epsilon:g} in total at delta {made.delta:g}, for {made.record}")
+    if any(row.private and row.kind == "free finish" for row in made.rows):
+        console.print("* never released and not covered by epsilon", markup=False)
+    if made.world == "twin":
+        console.print("in the twin: nothing was sent, nothing was charged; epsilon is what a run would cost")
+    elif made.epsilon is not None:
+        console.print("[yellow]every run charged its ledgers: budgets of runs on the same rows add up[/]")
+    console.print("gain: difference on the same deal, with its 95% interval over seeds; positive is better")
+    console.print(f"{folder}/comparison.png, .json, .parquet", soft_wrap=True)
+
+
+def _gain(row: dict[str, Any]) -> str:
+    if row["gain"] is None:
+        return "-"
+    half = row["gain_half_width"]
+    return f"{row['gain']:+.3f}" + ("" if half is None else f" ± {half:.3f}")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

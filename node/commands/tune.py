@@ -1,0 +1,93 @@
+"""``sottovoce tune``: parameters chosen on other instances or on a validation split, in the twin."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from node.tune import Tuned
+
+UNACCOUNTED = (
+    "Tuning looked at private rows many times, and no budget accounts for it: the chosen values themselves say "
+    "something of the data. Tune on public or synthetic data where that matters."
+)
+
+
+def tune(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to tune.", show_default=False)],
+    override: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable.")
+    ] = None,
+    tried: Annotated[
+        list[str] | None,
+        typer.Option("--try", metavar="SECTION.KEY=V1,V2,...", help="Values to try of one setting; repeatable."),
+    ] = None,
+    only: Annotated[list[str] | None, typer.Option(metavar="SECTION.KEY", help="Tune this alone; repeatable.")] = None,
+    instances: Annotated[int, typer.Option(min=1, help="Instances or splits that each trial is judged on.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Choose mu, updates, clip, rate of allocation and finish_mu, one at a time, where they will not be judged.
+
+    The synthetic task is tuned on instances of other seeds, other data on a part of the training rows.
+
+    Example: sottovoce tune examples/schools.toml --only learning.mu --only learning.finish_mu
+    """
+    from node.config import load
+    from node.tune import tune as search
+
+    configuration = load(config, override or [])
+    console = Console(stderr=True, highlight=False)
+    with console.status("tuning ...") as status:
+        found = search(
+            configuration,
+            instances=instances,
+            grids=dict(_grid(text) for text in tried or ()),
+            only=only or (),
+            tell=lambda what: status.update(f"{what} ..."),
+        )
+    if as_json:
+        print(json.dumps({**asdict(found), "note": None if found.accounted else UNACCOUNTED}, indent=1))
+    else:
+        _show(found, Console(highlight=False))
+
+
+def _grid(text: str) -> tuple[str, list[Any]]:
+    path, equals, values = text.partition("=")
+    try:
+        found = tomllib.loads(f"values = [{values}]")["values"]
+    except tomllib.TOMLDecodeError:
+        found = []
+    if not equals or "." not in path or not found or not all(isinstance(v, int | float) for v in found):
+        raise ValueError(f"--try {text}: should be section.key=number,number,...")
+    return path.strip(), found
+
+
+def _show(found: Tuned, console: Console) -> None:
+    paths = list(found.trials[0].settings)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for head in (*paths, found.metric, "deviation"):
+        table.add_column(head, justify="right")
+    best = found.after
+    for trial in found.trials:
+        style = "bold green" if trial.score == best else ""
+        cells = [f"{trial.settings[path]:g}" for path in paths]
+        scored = "failed" if trial.score is None else f"{trial.score:.4f}"
+        table.add_row(*cells, scored, "-" if trial.deviation is None else f"{trial.deviation:.4f}", style=style)
+    console.print(table)
+    console.print(f"\njudged by the {found.model} on {found.on}")
+    before = "could not run" if found.before is None else f"{found.before:.4f}"
+    console.print(f"as configured {before}, best {found.after:.4f}")
+    if found.chosen:
+        console.print("use: " + " ".join(f"--set {path}={value:g}" for path, value in found.chosen.items()))
+    else:
+        console.print("use: the configuration as it is")
+    if not found.accounted:
+        console.print(f"[yellow]{UNACCOUNTED}[/]")
