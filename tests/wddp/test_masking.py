@@ -1,0 +1,174 @@
+"""Masked sums: exact, silent about each party, and repaired when one drops out or comes late."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from coordinator_free import masking
+from coordinator_free.agents.gradient_descent import GradientDescent
+from coordinator_free.masking import MaskError
+from coordinator_free.release import FloatArray
+from tests.wddp import network as small
+from topology import families
+from topology.network import Network
+
+
+class Parties:
+    """Everything that the parties of one masked sum hold."""
+
+    def __init__(self, graph: Network, values: FloatArray, round_: int = 0) -> None:
+        self.graph, self.values, self.agents = graph, values, graph.agents
+        secrets = [bytes([i + 1]) * 32 for i in range(self.agents)]
+        keys = [masking.derived(secret, "x25519") for secret in secrets]
+        public = [masking.public_key(key) for key in keys]
+        self.pairs = [
+            {j: masking.pair_seed(masking.agreed(keys[i], public[j]), round_) for j in graph.neighbours(i)}
+            for i in range(self.agents)
+        ]
+        self.own = [masking.own_seed(secret, round_) for secret in secrets]
+        self.needed = [masking.threshold(len(graph.neighbours(i))) for i in range(self.agents)]
+        shares = [
+            masking.shares(self.own[i], graph.neighbours(i), self.needed[i], secrets[i], round_)
+            for i in range(self.agents)
+        ]
+        self.holders = [
+            masking.Holder({j: shares[j][i] for j in graph.neighbours(i)}, self.pairs[i]) for i in range(self.agents)
+        ]
+        self.words = [masking.to_words(values[i], self.agents) for i in range(self.agents)]
+        self.masked = [masking.masked(self.words[i], i, self.own[i], self.pairs[i]) for i in range(self.agents)]
+
+    def total(self, present: set[int]) -> masking.Words:
+        """What those present can compute, with what they reveal of everybody."""
+        own, dropped = [], {}
+        for party in range(self.agents):
+            here = [j for j in self.graph.neighbours(party) if j in present]
+            revealed = {j: self.holders[j].reveal(party, present=party in present)[1] for j in here}
+            if party in present:
+                own.append(masking.rebuilt(revealed, self.needed[party]))
+            else:
+                dropped[party] = revealed
+        whole = np.sum([self.masked[i] for i in sorted(present)], axis=0, dtype=np.uint64)
+        return masking.unmasked(whole, own, dropped)
+
+
+def _values(agents: int, dimension: int = 40, seed: int = 5) -> FloatArray:
+    return np.random.default_rng(seed).normal(size=(agents, dimension))
+
+
+@pytest.mark.parametrize("kind", ["ring", "complete", "path", "star"])
+def test_the_integer_sum_is_that_of_the_unmasked_words(kind: str) -> None:
+    parties = Parties(families.build(kind, 7, 0), _values(7))
+    exact = np.sum(parties.words, axis=0, dtype=np.uint64)
+    np.testing.assert_array_equal(parties.total(set(range(7))), exact)
+    np.testing.assert_allclose(masking.from_words(exact), parties.values.sum(axis=0), atol=7 * masking.GRID)
+
+
+def test_one_dropped_and_one_late_party_of_sixteen_are_repaired() -> None:
+    graph = families.build("random-regular", 16, 2, degree=6)
+    parties = Parties(graph, _values(16))
+    dropped, late = 3, 11
+    present = set(range(16)) - {dropped, late}
+    exact = np.sum([parties.words[i] for i in sorted(present)], axis=0, dtype=np.uint64)
+    np.testing.assert_array_equal(parties.total(present), exact)
+    # Now the late one's vector arrives. All its pairwise seeds with those present are revealed; its own mask stays.
+    bare = parties.masked[late]
+    for j, seed in parties.pairs[late].items():
+        mask = masking.expanded(seed, bare.size)
+        bare = bare - mask if late < j else bare + mask
+    assert (bare != parties.words[late]).all()
+    np.testing.assert_array_equal(bare - masking.expanded(parties.own[late], bare.size), parties.words[late])
+    for j in graph.neighbours(late):
+        if j in present:
+            with pytest.raises(MaskError, match="must stay secret"):
+                parties.holders[j].reveal(late, present=True)
+
+
+def test_a_masked_vector_says_nothing_of_its_party() -> None:
+    """Two inputs far apart, 800 rounds: the best bit of the masked word has an accuracy of one half.
+
+    Each of 64 bits is compared; the largest of 64 deviations exceeds 4.5 standard errors with probability 5e-4.
+    """
+    secret, rounds = bytes(range(32)), 800
+    counts = np.zeros((2, 64))
+    for which, value in enumerate((0.0, 1000.0)):
+        word = masking.to_words(np.array([value]), 3)
+        for k in range(rounds):
+            hidden = masking.masked(word, 0, masking.own_seed(secret, 2 * k + which), {})
+            counts[which] += np.unpackbits(hidden.view(np.uint8))
+    deviations = np.abs(counts[0] - counts[1]) / math.sqrt(rounds / 2)
+    assert deviations.max() < 4.5
+
+
+def test_an_observer_of_a_run_sees_the_sum_and_not_the_parties() -> None:
+    """Two parties swap their records, which changes no sum: nothing changes but their own uniform, masked vectors."""
+    graph, local = small.complete(4), small.problems(4, [30] * 4)
+    swapped = [local[1], local[0], *local[2:]]
+    runs = []
+    for records in (local, swapped):
+        made = small.settings(GradientDescent, graph, records, 2, aggregation="masked-sum")
+        agents = [GradientDescent(setting) for setting in made]
+        runs.append((small.run(agents, graph), agents[0].model))
+    np.testing.assert_array_equal(runs[0][1], runs[1][1])
+    for one, other in zip(runs[0][0].releases, runs[1][0].releases, strict=True):
+        words = 2 * local[0].dimension
+        changed = bool((one.vector[:words] != other.vector[:words]).any())
+        assert changed == (one.sender < 2 and one.round in {1, 3})
+        np.testing.assert_array_equal(one.vector[words:], other.vector[words:])
+
+
+def test_no_two_rounds_share_a_seed() -> None:
+    secret = b"s" * 32
+    seeds = [masking.own_seed(secret, k) for k in range(50)] + [masking.pair_seed(secret, k) for k in range(50)]
+    assert len(set(seeds)) == 100
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.binary(min_size=32, max_size=32), st.integers(1, 9), st.data())
+def test_enough_shares_rebuild_a_seed_and_fewer_do_not(secret: bytes, degree: int, data: st.DataObject) -> None:
+    seed, needed = masking.own_seed(secret, 1), masking.threshold(degree)
+    parts = masking.shares(seed, range(degree), needed, secret, 1)
+    held = data.draw(st.permutations(sorted(parts)))[:needed]
+    assert masking.rebuilt({j: parts[j] for j in held}, needed) == seed
+    with pytest.raises(MaskError, match="needed"):
+        masking.rebuilt({j: parts[j] for j in held[:-1]}, needed)
+    assert 2 * needed > degree
+
+
+@settings(max_examples=50, deadline=None)
+@given(arrays(np.float64, 5, elements=st.floats(-1e9, 1e9)))
+def test_fixed_point_goes_there_and_back(values: FloatArray) -> None:
+    words = masking.to_words(values, 3)
+    assert (np.abs(masking.from_words(words) - values) <= masking.GRID / 2 + 1e-16 * np.abs(values)).all()
+    np.testing.assert_array_equal(masking.from_floats(masking.to_floats(words)), words)
+
+
+def test_overflow_is_refused_before_anything_is_sent() -> None:
+    with pytest.raises(MaskError, match="overflows 64 bits"):
+        masking.to_words(np.array([2.0**38]), 3)
+    with pytest.raises(MaskError, match="overflows 64 bits"):
+        masking.to_words(np.array([math.nan]), 3)
+    masking.to_words(np.array([2.0**37]), 3)
+
+
+def test_parties_that_disagree_are_refused() -> None:
+    with pytest.raises(MaskError, match="agent 2 sums with other weights or another grid"):
+        masking.check_agreement([-24.0, 0.5, 0.5], [-20.0, 0.5, 0.5], 2)
+    with pytest.raises(MaskError, match="32-bit"):
+        masking.from_floats(np.array([0.5, 1.0]))
+    with pytest.raises(MaskError, match="public key"):
+        masking.agreed(b"k" * 32, bytes(32))
+
+
+def test_a_party_shows_a_share_or_a_pairwise_seed_but_never_both() -> None:
+    for first in (True, False):
+        holder = masking.Holder({1: b"share"}, {1: b"pair"})
+        holder.reveal(1, present=first)
+        assert holder.reveal(1, present=first)[0] == ("share" if first else "pair")
+        with pytest.raises(MaskError, match="must stay secret"):
+            holder.reveal(1, present=not first)
