@@ -176,13 +176,12 @@ class Cluster:
         self._control = ours
         _write_processes(folder, self._zygote.pid, self._sockets)
         self._began = time.monotonic()
-        if configuration.eavesdropper.enabled:
-            self._command({"eavesdrop": True})
+        commands: list[dict[str, object]] = [{"eavesdrop": True}] if configuration.eavesdropper.enabled else []
         for agent in range(self._agents):
             if agent not in without:
                 bind = f"tcp://{configuration.network.host}:0" if tcp else ipc_endpoint(self._sockets or folder, agent)
-                self._command({"start": agent, "bind": bind})
-        self._command({"go": True})
+                commands.append({"start": agent, "bind": bind})
+        self._command(*commands, {"go": True})
 
     def restart(self, agent: int) -> None:
         """Start an agent that ended again, at its old endpoint; it goes on from its ledger."""
@@ -190,11 +189,11 @@ class Cluster:
         if self._sockets is not None:
             bind = ipc_endpoint(self._sockets, agent)
         self._ended.pop(agent, None)
-        self._command({"start": agent, "bind": bind})
-        self._command({"go": True})
+        self._command({"start": agent, "bind": bind}, {"go": True})
 
-    def _command(self, command: dict[str, object]) -> None:
-        self._control.sendall(json.dumps(command).encode() + b"\n")
+    def _command(self, *commands: dict[str, object]) -> None:
+        # In one piece: a socket holds only some hundred small messages, and the zygote answers each start.
+        self._control.sendall(b"".join(json.dumps(command).encode() + b"\n" for command in commands))
 
     @property
     def alive(self) -> dict[int | str, int]:

@@ -87,9 +87,7 @@ class Zygote:
         assert self._control is not None
         data = self._control.recv(1 << 16)
         if not data:
-            self._control.close()
-            self._control = None
-            self._open_gate()
+            self._lose_control()
             return
         *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
@@ -202,8 +200,14 @@ class Zygote:
         try:
             self._control.sendall(json.dumps(event).encode() + b"\n")
         except OSError:
+            self._lose_control()
+
+    def _lose_control(self) -> None:
+        """The launcher is gone: who was started goes on."""
+        if self._control is not None:
             self._control.close()
             self._control = None
+        self._open_gate()
 
 
 def main() -> None:
