@@ -126,7 +126,8 @@ def _final(parts: Path, agent: int) -> Path:
 
 def _copy(source: Path, target: Path, mode: int) -> None:
     """A copy that appears whole or not at all, on the disk; its folders are readable by their owner alone."""
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in reversed([place for place in target.parents if not place.exists()]):
+        folder.mkdir(mode=0o700)  # mkdir(parents=True) would give the mode to the last one alone
     part = target.with_name(f".{target.name}.part")
     part.unlink(missing_ok=True)
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)

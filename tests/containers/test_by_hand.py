@@ -1,0 +1,268 @@
+"""A run in parts on this machine: dealt, handed over, each agent started by hand at a tcp port, collected, verified."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from node.deal import deal_run
+from node.health import health
+from node.parts import PartsError, ended, failures, gather, hand_over, part_folder
+from node.status import State, StatusFile
+from node.verify import verify
+from tests.containers.projects import table, toml
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+SHORT: dict[str, dict[str, Any]] = {
+    "data": {"agents": 3},
+    "clock": {"rate": 40.0, "updates": 30},
+    "network": {"deadline": 60.0, "linger": 20.0, "repeat": 0.2},
+}
+
+
+def configuration(folder: Path, **changes: dict[str, Any]) -> Path:
+    sections = table(**SHORT)
+    for name, section in changes.items():
+        sections[name] = sections.get(name, {}) | section
+    config = folder / "run.toml"
+    config.write_text(toml(sections))
+    return config
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "node.cli", *map(str, arguments)]
+
+
+def ran(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), capture_output=True, text=True, env=ENVIRONMENT, check=False)
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+@pytest.fixture
+def started() -> Iterator[list[subprocess.Popen[str]]]:
+    processes: list[subprocess.Popen[str]] = []
+    yield processes
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+class Hosts:
+    """The parts of one dealt run and the processes on them, all on loopback."""
+
+    def __init__(self, folder: Path, processes: list[subprocess.Popen[str]], **changes: dict[str, Any]) -> None:
+        self.run, self.parts = folder / "runs" / "hosts", folder / "parts"
+        dealt = ran("deal", configuration(folder, **changes), "--out", self.run, "--parts", self.parts)
+        assert dealt.returncode == 0, dealt.stderr
+        self._processes = processes
+        self.ports = free_ports(3)
+
+    def _start(self, *arguments: str | Path) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+        )
+        self._processes.append(process)
+        return process
+
+    def agent(self, number: int) -> subprocess.Popen[str]:
+        known = ",".join(f"{j}=localhost:{port}" for j, port in enumerate(self.ports) if j != number)
+        bind = f"127.0.0.1:{self.ports[number]}"
+        return self._start("agent", "--shard", part_folder(self.parts, number), "--bind", bind, "--neighbours", known)
+
+    def eavesdropper(self) -> subprocess.Popen[str]:
+        places = [f"localhost:{port}" for port in self.ports]
+        return self._start("eavesdrop", *places, "--run", self.parts / "eavesdropper")
+
+
+def test_handing_over_leaves_nothing_private_and_can_be_repeated(tmp_path: Path) -> None:
+    from node.config import load
+
+    run, parts = tmp_path / "run", tmp_path / "parts"
+    deal_run(load(configuration(tmp_path)), run)
+    hand_over(run, parts)
+    left = sorted(path.name for path in run.rglob("*") if path.is_file())
+    assert left == ["config.toml", "dealt.json", "handed-over", "manifest.json", "topology.graphml"]
+    own = sorted(str(path.relative_to(parts / "agent-0001")) for path in (parts / "agent-0001").rglob("*.*"))
+    assert own == ["agents/agent-0001/ledger.jsonl", "shards/agent-0001.npz"]
+    for path in parts.glob("agent-*/**/*"):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+    before = {path: path.read_bytes() for path in parts.rglob("*") if path.is_file()}
+    hand_over(run, parts)
+    gather(run, parts)
+    hand_over(run, parts)
+    assert {path: path.read_bytes() for path in parts.rglob("*") if path.is_file()} == before
+
+
+def test_handing_over_goes_on_after_a_crash_and_replaces_no_ledger(tmp_path: Path) -> None:
+    from node.config import load
+
+    first, second, parts = tmp_path / "first", tmp_path / "second", tmp_path / "parts"
+    config = load(configuration(tmp_path))
+    deal_run(config, first)
+    kept = first.joinpath("agents/agent-0000/ledger.jsonl")
+    part = parts / "agent-0000" / "agents" / "agent-0000" / "ledger.jsonl"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(kept.read_bytes())  # as far as it came
+    hand_over(first, parts)
+    assert not kept.exists()
+    deal_run(load(configuration(tmp_path, run={"seed": 2})), second)
+    held = part.read_bytes()
+    with pytest.raises(PartsError, match="holds a ledger of an earlier run, which is never replaced"):
+        hand_over(second, parts)
+    assert part.read_bytes() == held
+    assert (second / "agents" / "agent-0000" / "secret").exists()
+
+
+def test_gathering_names_what_is_missing(tmp_path: Path) -> None:
+    from node.config import load
+
+    run, parts = tmp_path / "run", tmp_path / "parts"
+    deal_run(load(configuration(tmp_path)), run)
+    hand_over(run, parts)
+    assert not ended(parts, 3, eavesdropper=False)
+    assert [failure["who"] for failure in failures(parts, 3)] == ["agent-0000", "agent-0001", "agent-0002"]
+    (parts / "agent-0001" / "shards" / "agent-0001.npz").unlink()
+    with pytest.raises(PartsError, match=r"agent-0001\.npz is missing"):
+        gather(run, parts)
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_hosts_learn_and_what_they_leave_verifies(tmp_path: Path, started: list[subprocess.Popen[str]]) -> None:
+    hosts = Hosts(tmp_path, started)
+    listener = hosts.eavesdropper()
+    agents = [hosts.agent(i) for i in range(3)]
+    for i, agent in enumerate(agents):
+        said, complaint = agent.communicate(timeout=120)
+        assert agent.returncode == 0, complaint
+        assert said == f"agent-{i:04d}: finished, 30 releases said, 60 heard\n"
+    assert listener.wait(60) == 0
+    collected = ran("collect", hosts.run, "--parts", hosts.parts, "--json")
+    assert collected.returncode == 0, collected.stderr
+    results = json.loads(collected.stdout)
+    assert results["world"] == "hosts"
+    assert results["capture"] == {
+        "complete": True,
+        "releases": 90,
+        "missing": {},
+        "repeats": results["capture"]["repeats"],
+    }
+    assert results["failures"] == []
+    verdict = verify(hosts.run)
+    assert verdict.ok
+    assert verdict.exact
+    again = ran("deal", tmp_path / "run.toml", "--out", hosts.run, "--parts", hosts.parts)
+    assert again.returncode == 0, "dealt already: nothing is touched"
+    assert verify(hosts.run).ok
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_killed_agent_and_killed_eavesdropper_go_on(tmp_path: Path, started: list[subprocess.Popen[str]]) -> None:
+    hosts = Hosts(tmp_path, started, clock={"rate": 10.0, "updates": 60})
+    listener = hosts.eavesdropper()
+    agents = [hosts.agent(i) for i in range(3)]
+    status = part_folder(hosts.parts, 1)
+    while "releases said" not in health(status)[1] or int(health(status)[1].split(",")[1].split()[0]) < 10:
+        assert agents[1].poll() is None, agents[1].communicate()
+    for victim in (agents[1], listener):
+        victim.send_signal(signal.SIGKILL)
+        victim.wait()
+    listener, agents[1] = hosts.eavesdropper(), hosts.agent(1)
+    for agent in agents:
+        _, complaint = agent.communicate(timeout=120)
+        assert agent.returncode == 0, complaint
+    words, _ = listener.communicate(timeout=60)
+    assert (hosts.parts / "eavesdropper" / "traffic-2.mcap").exists()
+    verdict = json.loads((hosts.parts / "eavesdropper" / "eavesdropper.json").read_text())
+    assert verdict["capture"]["missing"].keys() <= {"0", "1", "2"}
+    assert ("incomplete, missing agent" in words) == bool(verdict["capture"]["missing"])
+    collected = ran("collect", hosts.run, "--parts", hosts.parts, "--json")
+    assert collected.returncode == 0, collected.stderr
+    assert json.loads(collected.stdout)["capture"]["releases"] == verdict["capture"]["releases"], (
+        "judged over both logs"
+    )
+    assert verify(hosts.run).ok
+    counted = json.loads((part_folder(hosts.parts, 1) / "agents" / "agent-0001" / "final.json").read_text())
+    assert counted["charged"] == 60
+    assert any("restarted: goes on with index" in note for note in counted["notes"])
+
+
+@pytest.mark.processes
+def test_agents_of_two_runs_refuse_each_other(tmp_path: Path, started: list[subprocess.Popen[str]]) -> None:
+    quick = {"deadline": 4.0}
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    one = Hosts(tmp_path / "a", started, network=quick, eavesdropper={"enabled": False})
+    other = Hosts(tmp_path / "b", started, network=quick, eavesdropper={"enabled": False})
+    other.ports = one.ports
+    agents = [one.agent(0), other.agent(1), one.agent(2)]
+    for agent, heard in zip(agents, ("1", "0, 2", "1"), strict=True):
+        _, complaint = agent.communicate(timeout=60)
+        assert agent.returncode == 3
+        assert f"nothing heard from agent{'s' if ',' in heard else ''} {heard}" in complaint
+        assert "frames of another run were refused" in complaint
+
+
+def test_bad_input_is_one_line(tmp_path: Path) -> None:
+    from node.config import load
+
+    run, parts = tmp_path / "run", tmp_path / "parts"
+    deal_run(load(configuration(tmp_path)), run)
+    hand_over(run, parts)
+    part = part_folder(parts, 0)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        used = f"127.0.0.1:{taken.getsockname()[1]}"
+        neighbours = "h-{}.invalid:1"
+        cases: list[tuple[list[str | Path], str]] = [
+            (["--shard", tmp_path / "none", "--bind", "127.0.0.1:0", "--neighbours", neighbours], "none"),
+            (["--shard", tmp_path, "--bind", "127.0.0.1:0", "--neighbours", neighbours], "holds no shard"),
+            (["--shard", part, "--bind", "127.0.0.1", "--neighbours", neighbours], "accepted is HOST:PORT"),
+            (["--shard", part, "--bind", "127.0.0.1:0"], "no address of agent 1"),
+            (["--shard", part, "--bind", used, "--neighbours", neighbours], "Address already in use"),
+        ]
+        for arguments, words in cases:
+            done = ran("agent", *arguments)
+            assert done.returncode == 2, (arguments, done)
+            assert words in done.stderr
+            assert done.stderr.count("\n") == 1, done.stderr
+
+
+def test_health_reads_the_status_and_nothing_else(tmp_path: Path) -> None:
+    assert health(tmp_path) == (False, "no status yet")
+    place = tmp_path / "agents" / "agent-0007"
+    place.mkdir(parents=True)
+    status = StatusFile(place / "status")
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    seen = []
+    for state, pid in [(State.SPOKEN, os.getpid()), (State.SPOKEN, gone.pid), (State.FAILED, os.getpid())]:
+        status.show(state, pid, 5, 6, 7, 8)
+        seen.append(health(tmp_path))
+    status.show(State.FINISHED, gone.pid, 5, 6, 7, 8)
+    seen.append(health(tmp_path))
+    status.close()
+    assert [well for well, _ in seen] == [True, False, False, True]
+    assert seen[0][1] == "spoken, 5 releases said, 6 heard"
+    assert "is gone" in seen[1][1]
