@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -240,3 +242,29 @@ def test_a_name_that_does_not_resolve_is_named(project: Callable[..., Project]) 
     words = run.compose("logs", "--no-log-prefix", "agent-0").stdout
     assert "the name of agent 4, agent-4, does not resolve" in words
     assert run.inspected("agent-0")["State"]["ExitCode"] == 3
+
+
+def test_the_readme_followed_literally(tmp_path: Path) -> None:
+    section = (ROOT / "README.md").read_text().partition("## In containers")[2]
+    commands = section.split("```")[1].strip()
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in [
+        *listed.stdout.split("\0")[:-1],
+        *(str(wheel.relative_to(ROOT)) for wheel in (ROOT / "wheels").glob("*")),
+    ]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    try:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", commands],
+            cwd=tmp_path,
+            env={**os.environ, "WHEELS": "wheels"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        assert "no finding" in done.stdout
+        assert (tmp_path / "runs" / "compose" / "results.json").exists()
+    finally:
+        subprocess.run(["docker", "compose", "down", "--volumes"], cwd=tmp_path, capture_output=True, check=False)
