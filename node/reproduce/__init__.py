@@ -105,6 +105,35 @@ FIGURES: dict[str, Figure] = {
             "figure4": "noise on the records themselves (local DP)",
         },
     ),
+    **_figures(
+        "paper000",
+        {
+            "figure4": "convergence of dual and primal perturbation",
+            "figure5": "privacy-accuracy trade-off of dual perturbation",
+            "figure6": "privacy-accuracy trade-off of primal perturbation",
+            "figure7": "empirical loss of the final model",
+            "figure8": "misclassification rate of the final model",
+        },
+        "the folder that holds adult.data and adult.test",
+    ),
+    **_figures(
+        "paper001",
+        {
+            "figure1": "convergence of M-ADMM with private, growing penalties",
+            "figure2": "penalty perturbation against dual perturbation, five nodes",
+            "figure3": "the same, 100 nodes, data spread evenly",
+            "figure4": "the same, 100 nodes, data spread unevenly",
+        },
+        "the folder that holds adult.data and adult.test",
+    ),
+    **_figures(
+        "paper002",
+        {
+            "figure2": "convergence of dual perturbation",
+            "figure3": "privacy-accuracy trade-off of dual perturbation",
+        },
+        "the folder that holds adult.data and adult.test",
+    ),
     **_figures("paper004", {"table1": "MovieLens-100K, RMSE of each user"}, "the folder of MovieLens-100K"),
 }
 
