@@ -343,8 +343,8 @@ def _findings(rows: Sequence[dict[str, Any]], base: Baseline) -> list[str]:
     both = penalty["last loss"] < dual["last loss"] and penalty["true total, delta 0"] < dual["true total, delta 0"]
     told = [
         f"as published, PP against DVP: loss {penalty['last loss']:.3f} at a true total of "
-        f"{penalty['true total, delta 0']:.3g}, against {dual['last loss']:.3f} at {dual['true total, delta 0']:.3g}: better in both "
-        + ("appears." if both else "does not appear."),
+        f"{penalty['true total, delta 0']:.3g}, against {dual['last loss']:.3f} at "
+        f"{dual['true total, delta 0']:.3g}: better in both " + ("appears." if both else "does not appear."),
         f"control: a constant penalty of 5 has loss {control['last loss']:.3f} at {control['true total, delta 0']:.3g}"
         + (
             "; most of the gain is that 0.5 is too small a penalty."
