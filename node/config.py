@@ -131,7 +131,9 @@ class LearningSection(Section):
     local: Literal["gradient-descent", "output-perturbation", "objective-perturbation"] | None = None
     """What an agent does before the average."""
     iterate: Literal["last", "tail"] | None = None
-    """Which iterate of its own steps an agent releases: the last (default), or the last half's average."""
+    """Of gradient descent: the last iterate (default), or the mean of the last half."""
+    momentum: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """Of gradient descent; computed from what was said, so it costs no privacy."""
     amplification: bool | None = None
     """Account for the last iterate alone; refused where that does not hold."""
     push_rounds: Count | None = None

@@ -12,6 +12,7 @@ from coordinator_free.agents.aggregating import Aggregating, AggregationError, w
 from coordinator_free.agents.averaging import Averaging
 from coordinator_free.agents.gradient_descent import GradientDescent
 from coordinator_free.aggregation import flood
+from coordinator_free.aggregation.push_sum import PushSum
 from coordinator_free.masking import MaskError
 from coordinator_free.privacy.accounting import calibrate, total
 from coordinator_free.privacy.ledger import Plan
@@ -46,7 +47,7 @@ def test_every_way_descends_like_one_party_with_all_records(way: str, more: dict
 @pytest.mark.parametrize("kind", [Averaging, GradientDescent])
 def test_a_recorded_run_is_executed_again_bit_for_bit(kind: type[Aggregating], way: str, more: dict[str, Any]) -> None:
     graph, local = families.build("ring", 5, 0), problems(5, SIZES)
-    made = settings(kind, graph, local, 2, aggregation=way, local_steps=3, **more)
+    made = settings(kind, graph, local, 2, aggregation=way, local_steps=3, **{**more, "momentum": 0.5})
     said = run([kind(s) for s in made], graph)
     everything = {(r.sender, r.index): r for r in said.releases}
     for i, setting in enumerate(made):
@@ -220,3 +221,56 @@ def test_masked_sums_of_too_few_or_with_too_many_colluders_are_refused() -> None
     made = settings(GradientDescent, complete(4), problems(4, SIZES), 1, colluders=1, dropouts=3, **given)
     with pytest.raises(ObserverError, match="dropouts"):
         GradientDescent(made[0])
+
+
+def test_push_sum_is_right_though_a_tenth_of_its_messages_is_lost() -> None:
+    """Cumulative sums: no mass is lost, or the ratio would be wrong; at most three times the rounds."""
+    graph, rounds = families.build("random-regular", 16, 1, degree=4), {}
+    random = np.random.default_rng(4)
+    values, masses = random.normal(size=16), random.integers(1, 9, 16).astype(float)
+    for loss in (0.0, 0.1):
+        parts = [PushSum(graph.neighbours(i), 1) for i in range(16)]
+        for part, value, mass in zip(parts, values, masses, strict=True):
+            part.begin(np.array([value * mass]), mass)
+        for rounds[loss] in range(1, 1000):
+            said = [part.say() for part in parts]
+            for i, part in enumerate(parts):
+                for j in graph.neighbours(i):
+                    if random.random() >= loss:
+                        part.hear(j, said[j])
+                part.absorb()
+            if max(abs(part.ratio[0] - values @ masses / masses.sum()) for part in parts) < 1e-6:
+                break
+    assert rounds[0.0] < 200
+    assert rounds[0.1] <= 3 * rounds[0.0]
+
+
+def test_a_round_that_lacks_a_neighbour_makes_no_average() -> None:
+    graph, local = families.build("ring", 5, 0), problems(5, SIZES)
+    made = settings(GradientDescent, graph, local, 2, aggregation="push-sum", push_rounds=3)
+    agents = [GradientDescent(setting) for setting in made]
+    said = [agent.start() for agent in agents]
+    assert said[1] is not None
+    agents[0].receive(said[1])
+    with pytest.raises(AggregationError, match=r"nothing from agents \[4\]"):
+        agents[0].wake()
+
+
+def test_momentum_and_tail_are_computed_from_what_was_said() -> None:
+    graph, local = families.build("ring", 4, 0), problems(4, SIZES)
+    said = {}
+    for iterate in ("last", "tail"):
+        made = settings(GradientDescent, graph, local, 6, momentum=0.7, iterate=iterate)
+        agents = [GradientDescent(setting) for setting in made]
+        said[iterate] = run(agents, graph).releases
+        theta, velocity, iterates = np.zeros(3), np.zeros(3), []
+        for _ in range(6):
+            velocity = 0.7 * velocity + weights(SIZES[:4], "size") @ np.stack([p.gradient(theta) for p in local])
+            theta = theta - velocity
+            iterates.append(theta)
+        expected = theta if iterate == "last" else np.mean(iterates[3:], axis=0)
+        np.testing.assert_allclose(agents[0].model, expected, atol=1e-12)
+    for one, other in zip(said["last"], said["tail"], strict=True):
+        np.testing.assert_array_equal(one.vector, other.vector)
+    with pytest.raises(AggregationError, match="momentum"):
+        GradientDescent(settings(GradientDescent, graph, local, 2, momentum=1.0)[0])
