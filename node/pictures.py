@@ -50,7 +50,7 @@ def convergence_picture(results: dict[str, Any], details: dict[str, Any]) -> byt
     if gap.size:
         left = axes[0]
         left.plot(at, gap, color=COLOURS["together"], linewidth=2)
-        if np.nanmin(gap) > 0 and np.nanmax(gap) > 10 * np.nanmin(gap):
+        if spans_decades(gap):
             left.set_yscale("log")
         else:
             left.set_ylim(bottom=min(0.0, float(np.nanmin(gap))))
@@ -66,7 +66,7 @@ def convergence_picture(results: dict[str, Any], details: dict[str, Any]) -> byt
     _name_at_the_edge(right, marks, [value for value in curve["metric"] if value is not None])
     metric = results["metric"]
     better = "higher" if metric["larger_is_better"] else "lower"
-    _title(right, f"Mean {_metric(metric['name'])} on held-out rows", _marked(f"{better} is better", details))
+    _title(right, f"Mean {metric_name(metric['name'])} on held-out rows", marked(f"{better} is better", details))
     right.set_xlabel("releases per agent")
     return _png(figure)
 
@@ -78,43 +78,49 @@ def gain_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes | No
     if not kinds or "alone" not in agents:
         return None
     records = _floats(agents["records"])
-    sign = 1.0 if results["metric"]["larger_is_better"] else -1.0
     figure, axes = _figure(1)
     axis = axes[0]
     axis.axhline(0, color=INK, linewidth=1)
+    gains = {kind: sign_of(results) * (_floats(agents[kind]) - _floats(agents["alone"])) for kind in kinds}
+    low, high = shown_range(np.concatenate(list(gains.values())))
     marks = []
-    for kind in kinds:
-        gain = sign * (_floats(agents[kind]) - _floats(agents["alone"]))
+    beyond = False
+    for kind, gain in gains.items():
         good = np.isfinite(gain)
         if not good.any():
             continue
         small = 26 if good.sum() <= 200 else 8
-        axis.scatter(records[good], gain[good], s=small, color=COLOURS[kind], alpha=0.35, linewidths=0)
+        inside = good & (gain >= low) & (gain <= high)
+        axis.scatter(records[inside], gain[inside], s=small, color=COLOURS[kind], alpha=0.35, linewidths=0)
+        for marker, edge, outside in (("v", low, gain < low), ("^", high, gain > high)):
+            axis.scatter(records[outside], np.full(outside.sum(), edge), s=30, color=COLOURS[kind], marker=marker)
         # One thick line a quarter of the agents, over the sizes that it holds.
         for quarter in details["quarters"]:
             if quarter[kind] is not None and quarter["alone"] is not None:
-                mean = sign * (quarter[kind] - quarter["alone"])
+                mean = sign_of(results) * (quarter[kind] - quarter["alone"])
                 axis.plot(quarter["records"], [mean, mean], color=COLOURS[kind], linewidth=3, solid_capstyle="round")
-        marks.append((kind, float(np.mean(gain[good]))))
+        marks.append((kind, float(np.mean(gain[good])), float(np.min(gain[good]))))
+        beyond = beyond or bool((good & ~inside).any())
     if not marks:
         return None
     if records.max() > 8 * max(records.min(), 1):
         axis.set_xscale("symlog", linthresh=max(1.0, float(records[records > 0].min())))
     _plain_sizes(axis, records)
+    axis.set_ylim(low - 0.04 * (high - low), high + 0.04 * (high - low))
     axis.set_xlabel("the agent's training records")
-    axis.set_ylabel(f"gain in {_metric(results['metric']['name'])} over learning alone")
-    below = "above 0 is better; thick: mean of each quarter of the agents"
-    _title(axis, "What telling neighbours gained, by dataset size", _marked(below, details))
+    axis.set_ylabel(f"gain in {metric_name(results['metric']['name'])} over learning alone")
+    below = "above 0 is better; thick: mean of each quarter of the agents" + ("; triangles: beyond" if beyond else "")
+    _title(axis, "What telling neighbours gained, by dataset size", marked(below, details))
     handles = [
         axis.scatter(
             [],
             [],
             s=40,
             color=COLOURS[kind],
-            label=f"{LABELS[kind]}: mean {mean:+.3f}{_of_the_smallest(kind, sign, results)}",
+            label=f"{LABELS[kind]}: mean {mean:+.3f}{_of_the_smallest(kind, results)}, worst {worst:+.3f}",
             linewidths=0,
         )
-        for kind, mean in marks
+        for kind, mean, worst in marks
     ]
     axis.legend(
         handles=handles, frameon=False, labelcolor=INK, fontsize=9, loc="upper left", bbox_to_anchor=(-0.02, -0.13)
@@ -122,9 +128,29 @@ def gain_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes | No
     return _png(figure)
 
 
-def _of_the_smallest(kind: str, sign: float, results: dict[str, Any]) -> str:
+def sign_of(results: dict[str, Any]) -> float:
+    """1 where a larger metric is better, else -1: a difference times this is a gain."""
+    return 1.0 if results["metric"]["larger_is_better"] else -1.0
+
+
+def shown_range(gains: FloatArray) -> tuple[float, float]:
+    """A range of gains that a few extreme agents do not stretch: three times the 90th percentile, or all of them."""
+    finite = gains[np.isfinite(gains)]
+    if not finite.size:
+        return -1.0, 1.0
+    reach = 3.0 * float(np.quantile(np.abs(finite), 0.9)) or 1.0
+    low, high = max(-reach, float(finite.min(initial=0.0))), min(reach, float(finite.max(initial=0.0)))
+    return (low, high) if low < high else (-1.0, 1.0)
+
+
+def spans_decades(values: FloatArray) -> bool:
+    """Whether a logarithmic axis shows these values better; NaN is left out."""
+    return bool(np.nanmin(values) > 0 and np.nanmax(values) > 10 * np.nanmin(values))
+
+
+def _of_the_smallest(kind: str, results: dict[str, Any]) -> str:
     few, before = results[kind]["smallest_quarter"], results["alone"]["smallest_quarter"]
-    return "" if few is None or before is None else f", smallest quarter {sign * (few - before):+.3f}"
+    return "" if few is None or before is None else f", smallest quarter {sign_of(results) * (few - before):+.3f}"
 
 
 def _figure(panels: int) -> tuple[Figure, list[Axes]]:
@@ -180,12 +206,12 @@ def _plain_sizes(axis: Axes, records: FloatArray) -> None:
     axis.set_xlim(smallest * 0.9, largest * 1.1)
 
 
-def _marked(text: str, details: dict[str, Any]) -> str:
+def marked(text: str, details: dict[str, Any]) -> str:
     """The text, and in a private run that the figures are not private."""
     return f"{text}; {NOT_COVERED}" if details["private"] else text
 
 
-def _metric(name: str) -> str:
+def metric_name(name: str) -> str:
     return "RMSE" if name == "rmse" else name
 
 

@@ -36,6 +36,8 @@ class PredictionError(ValueError):
 
 def features_of(configuration: Configuration, features: list[str], path: Path) -> FloatArray:
     """The rows of a CSV file as the model's features, shape (rows, p). Raises a ValueError of one line."""
+    if not path.is_file():
+        raise PredictionError(f"{path}: there is no such file; give rows as CSV with a header")
     columns = read_columns(path)
     if all(name in columns for name in features):
         return np.stack([numbers(name, columns[name]) for name in features], axis=1)

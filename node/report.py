@@ -1,12 +1,13 @@
-"""A run's report as one HTML file that needs nothing else: the table and two pictures to look into."""
+"""A run's report as one HTML file that needs nothing else: the table and pictures to look into."""
 
 from __future__ import annotations
 
 import html
-import math
 from typing import Any
 
-from node.pictures import COLOURS, LABELS
+import numpy as np
+
+from node.pictures import COLOURS, LABELS, marked, metric_name, sign_of, spans_decades
 from node.results import QUARTERS, facts, model_rows
 
 STYLE = """
@@ -25,21 +26,31 @@ def write_report(name: str, results: dict[str, Any], details: dict[str, Any]) ->
         from plotly.offline import get_plotlyjs
     except ImportError:
         return None
-    figures = [figure for figure in (_convergence(go, details), _gain(go, results, details)) if figure is not None]
+    figures = [
+        figure
+        for figure in (_gap(go, details), _metric(go, results, details), _gain(go, results, details))
+        if figure is not None
+    ]
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'>",
         f"<title>{html.escape(name)}</title><style>{STYLE}</style>",
         f"<script>{get_plotlyjs()}</script>" if figures else "",
         f"<h1>{html.escape(name)}</h1>",
+        f"<p>{html.escape(_about(results))}</p>",
         _table(results, details),
         "<dl>" + "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(v)}</dd>" for k, v in facts(results, details)),
         "</dl>",
     ]
-    for title, figure in figures:
-        parts.append(f"<h2>{html.escape(title)}</h2>")
-        parts.append(figure.to_html(full_html=False, include_plotlyjs=False))
+    for title, below, figure in figures:
+        parts.append(f"<h2>{html.escape(title)}</h2><p class='note'>{html.escape(below)}</p>")
+        parts.append(figure.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False}))
     parts.append("</html>")
     return "\n".join(parts).encode()
+
+
+def _about(results: dict[str, Any]) -> str:
+    world = "in one process (the twin)" if results["world"] == "twin" else f"in {results['agents']} processes"
+    return f"{results['algorithm']}, {results['agents']} agents {world}"
 
 
 def _table(results: dict[str, Any], details: dict[str, Any]) -> str:
@@ -50,45 +61,62 @@ def _table(results: dict[str, Any], details: dict[str, Any]) -> str:
     return f"<table><tr>{head}</tr>{body}</table><p class='note'>{QUARTERS}</p>{below}"
 
 
-def _convergence(go: Any, details: dict[str, Any]) -> tuple[str, Any] | None:
+def _gap(go: Any, details: dict[str, Any]) -> tuple[str, str, Any] | None:
+    curve = details["curve"]
+    if curve is None or not curve["gap"]:
+        return None
+    figure = _figure(go)
+    figure.add_scatter(x=curve["releases"], y=curve["gap"], mode="lines", line={"color": COLOURS["together"]})
+    if spans_decades(np.array(curve["gap"], dtype=np.float64)):
+        figure.update_yaxes(type="log", exponentformat="power")
+    figure.update_xaxes(title="releases per agent")
+    return "Relative gap to the optimum", "1 is where everybody starts, 0 is the objective's optimum", figure
+
+
+def _metric(go: Any, results: dict[str, Any], details: dict[str, Any]) -> tuple[str, str, Any] | None:
     curve = details["curve"]
     if curve is None:
         return None
-    kind = "gap" if curve["gap"] else "metric"
     figure = _figure(go)
-    figure.add_scatter(x=curve["releases"], y=curve[kind], mode="lines", line={"color": COLOURS["together"]})
-    values = [value for value in curve[kind] if value is not None]
-    if kind == "gap" and values and min(values) > 0:
-        figure.update_yaxes(type="log")
+    at = curve["releases"]
+    figure.add_scatter(
+        x=at, y=curve["metric"], mode="lines", name="released models", line={"color": COLOURS["together"]}
+    )
+    for kind in ("alone", "pooled", "finish"):
+        if results[kind] is not None:
+            mean = results[kind]["mean"]
+            line = {"color": COLOURS[kind], "dash": "dash", "width": 1.5}
+            figure.add_scatter(x=[at[0], at[-1]], y=[mean, mean], mode="lines", name=LABELS[kind], line=line)
     figure.update_xaxes(title="releases per agent")
-    title = "Relative gap to the optimum" if kind == "gap" else "Mean metric of the released models"
-    return title, figure
+    better = "higher" if results["metric"]["larger_is_better"] else "lower"
+    title = f"Mean {metric_name(results['metric']['name'])} on held-out rows"
+    return title, marked(f"{better} is better", details), figure
 
 
-def _gain(go: Any, results: dict[str, Any], details: dict[str, Any]) -> tuple[str, Any] | None:
+def _gain(go: Any, results: dict[str, Any], details: dict[str, Any]) -> tuple[str, str, Any] | None:
     agents = details["agents"]
     if "alone" not in agents:
         return None
-    sign = 1.0 if results["metric"]["larger_is_better"] else -1.0
     figure = _figure(go)
+    alone = np.array(agents["alone"], dtype=np.float64)
     for kind in ("together", "finish"):
         if kind in agents:
-            gain = [
-                math.nan if with_ is None or without is None else sign * (with_ - without)
-                for with_, without in zip(agents[kind], agents["alone"], strict=True)
-            ]
+            gain = sign_of(results) * (np.array(agents[kind], dtype=np.float64) - alone)
             figure.add_scatter(
                 x=agents["records"],
                 y=gain,
                 mode="markers",
                 name=LABELS[kind],
                 text=agents["name"],
+                hovertemplate="%{text}: %{x} records, %{y:+.3f}<extra></extra>",
                 marker={"color": COLOURS[kind], "opacity": 0.6},
             )
     figure.update_xaxes(title="the agent's training records")
-    figure.update_yaxes(title="gain over learning alone (above 0 is better)")
-    return "What telling neighbours gained, by dataset size (not covered by epsilon)", figure
+    figure.update_yaxes(title="gain over learning alone")
+    below = marked("above 0 is better; point at an agent for its name", details)
+    return "What telling neighbours gained, by dataset size", below, figure
 
 
 def _figure(go: Any) -> Any:
-    return go.Figure(layout={"template": "simple_white", "height": 420, "margin": {"t": 20, "r": 20}})
+    legend = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}
+    return go.Figure(layout={"template": "simple_white", "height": 420, "margin": {"t": 50, "r": 20}, "legend": legend})

@@ -9,10 +9,14 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from node.failures import failure_lines
 from node.pictures import LABELS
 from node.run_folder import RunFolderError, read_json
 
 ORDER = ("zero", "alone", "best_ridge", "together", "released_average", "finish", "pooled")
+
+RELEASES_ITS_MODEL = frozenset({"coordinate-descent"})
+"""Algorithms whose last model is their last release, and so is covered by epsilon."""
 
 QUARTERS = "ranges: quarters of the agents by their training records"
 
@@ -23,6 +27,9 @@ def show(folder: Path, results: dict[str, Any], console: Console) -> None:
     if not details:
         raise RunFolderError(f"{folder} has no results: details.json is missing")
     console.print(render(results, details))
+    pictures = [name for name in ("report.html", "convergence.png", "gain.png") if (folder / name).exists()]
+    if pictures:
+        console.print(Text(f"\nlook at {folder / pictures[0]}{' ' if pictures[1:] else ''}{' '.join(pictures[1:])}"))
 
 
 def render(results: dict[str, Any], details: dict[str, Any]) -> RenderableType:
@@ -67,6 +74,8 @@ def model_rows(results: dict[str, Any], details: dict[str, Any]) -> tuple[list[s
 def _notes(results: dict[str, Any], details: dict[str, Any]) -> list[str]:
     notes = []
     if details["private"]:
+        if results["together"] is not None and results["algorithm"] in RELEASES_ITS_MODEL:
+            notes.append("together: each agent's last release, noise and all.")
         if results["finish"] is not None:
             notes.append("* finish models are never released and not covered by epsilon: keep them where they are.")
         notes.append("Figures on held-out rows are computed from local data: not covered by epsilon either.")
@@ -83,10 +92,7 @@ def _notes(results: dict[str, Any], details: dict[str, Any]) -> list[str]:
             )
         else:
             notes.append(f"earlier run {earlier['run']} on the same data released without noise.")
-    for failure in results["failures"]:
-        words = "; ".join(str(word) for word in failure.get("last_words", []))
-        notes.append(f"{failure['who']} did not finish (status {failure['status']}){': ' + words if words else ''}")
-    return notes
+    return notes + failure_lines(results["failures"])
 
 
 def facts(results: dict[str, Any], details: dict[str, Any]) -> list[tuple[str, str]]:

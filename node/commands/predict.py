@@ -13,11 +13,9 @@ from coordinator_free.losses import loss
 from node.config import load
 from node.prediction import PredictionError, features_of
 from node.prediction import predict as predict_rows
+from node.results import RELEASES_ITS_MODEL
 from node.run_folder import read_final, read_manifest
 from node.shard import agent_folder
-
-RELEASES_ITS_MODEL = frozenset({"coordinate-descent"})
-"""Algorithms whose last model is their last release, and so is covered by epsilon."""
 
 
 def predict(

@@ -79,6 +79,7 @@ def _run_processes(
                 "sent": bars.add_task("updates done", total=agents * configuration.clock.updates),
                 "heard": bars.add_task("releases heard", total=agents * configuration.clock.updates),
             }
+            tasks["finished"] = bars.add_task("agents finished", total=agents)
             if configuration.private:
                 tasks["charged"] = bars.add_task("budget spent", total=agents * configuration.clock.updates)
 
@@ -100,5 +101,5 @@ def _run_processes(
 
 def _bars(console: Console) -> Progress:
     return Progress(
-        TextColumn("{task.description:>14}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+        TextColumn("{task.description:>15}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
     )

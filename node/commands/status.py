@@ -11,6 +11,7 @@ from rich.console import Console
 
 from node import launcher
 from node.config import load
+from node.failures import failure_lines
 
 
 def status(
@@ -52,7 +53,7 @@ def status(
     console.print(f"{'running' if running else 'ended' if started else 'dealt, never started'}: {run}")
     console.print(f"agents ready {progress.ready}/{progress.agents}, finished {progress.finished}/{progress.agents}")
     console.print(f"updates {progress.sent}/{progress.planned}, charged {progress.charged}, heard {progress.heard}")
-    for failure in failures:
-        console.print(f"[red]{failure['who']}[/]: status {failure['status']}: {'; '.join(failure['last_words'])}")
+    for line in failure_lines(failures):
+        console.print(line, style="red", markup=False)
     if scored:
         console.print(f"results: {run / 'results.json'}")
