@@ -39,8 +39,16 @@ def configuration(folder: Path, **changes: dict[str, Any]) -> Path:
     return config
 
 
-def command(*arguments: str | Path) -> list[str]:
-    return [sys.executable, "-m", "node.cli", *map(str, arguments)]
+def command(*arguments: str | Path, clock: float = 0.0) -> list[str]:
+    """The command line, on a host whose clock is ``clock`` seconds ahead."""
+    if clock == 0.0:
+        return [sys.executable, "-m", "node.cli", *map(str, arguments)]
+    ahead = (
+        "import time; true, true_ns = time.time, time.time_ns; "
+        f"time.time = lambda: true() + {clock}; time.time_ns = lambda: true_ns() + int({clock} * 1e9); "
+        "from node.cli import main; main()"
+    )
+    return [sys.executable, "-c", ahead, *map(str, arguments)]
 
 
 def ran(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -76,17 +84,17 @@ class Hosts:
         self._processes = processes
         self.ports = free_ports(3)
 
-    def _start(self, *arguments: str | Path) -> subprocess.Popen[str]:
+    def _start(self, *arguments: str | Path, clock: float = 0.0) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+            command(*arguments, clock=clock), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
         )
         self._processes.append(process)
         return process
 
-    def agent(self, number: int) -> subprocess.Popen[str]:
+    def agent(self, number: int, *, clock: float = 0.0) -> subprocess.Popen[str]:
         known = ",".join(f"{j}=localhost:{port}" for j, port in enumerate(self.ports) if j != number)
-        bind = f"127.0.0.1:{self.ports[number]}"
-        return self._start("agent", "--shard", part_folder(self.parts, number), "--bind", bind, "--neighbours", known)
+        place = ["--shard", part_folder(self.parts, number), "--bind", f"127.0.0.1:{self.ports[number]}"]
+        return self._start("agent", *place, "--neighbours", known, clock=clock)
 
     def eavesdropper(self) -> subprocess.Popen[str]:
         places = [f"localhost:{port}" for port in self.ports]
@@ -148,9 +156,10 @@ def test_gathering_names_what_is_missing(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.processes
 def test_hosts_learn_and_what_they_leave_verifies(tmp_path: Path, started: list[subprocess.Popen[str]]) -> None:
+    # Clocks of the hosts differ by minutes: nothing depends on them.
     hosts = Hosts(tmp_path, started)
     listener = hosts.eavesdropper()
-    agents = [hosts.agent(i) for i in range(3)]
+    agents = [hosts.agent(i, clock=clock) for i, clock in enumerate((0.0, 600.0, -600.0))]
     for i, agent in enumerate(agents):
         said, complaint = agent.communicate(timeout=120)
         assert agent.returncode == 0, complaint
