@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 import twin_runs
 
+from coordinator_free.agent import Agent
 from coordinator_free.baselines import GRID, alone, best_alone
+from coordinator_free.release import FloatArray
 
 DELTA = math.exp(-5)
 SETTINGS = {1.0: (0.4, 100), 0.5: (0.04, 300), 0.1: (0.04, 100)}
@@ -47,6 +49,32 @@ def private(epsilon: float) -> dict[str, Any]:
     }
 
 
+def smoothed_twice(epsilon: float) -> dict[str, Any]:
+    return {
+        "learning.algorithm": "graph-smoothing-2r",
+        "learning.parameters": {"clip_2": 0.7},
+        "clock.updates": 2,
+        "learning.finish": True,
+        "learning.finish_mu": 10.0,
+        "privacy.mechanism": "gaussian",
+        "privacy.epsilon": epsilon,
+        "privacy.delta": DELTA,
+        "privacy.clip": 1.5,
+    }
+
+
+def heard_by_all(agents: list[Agent]) -> FloatArray:
+    """Two releases of each agent, each heard by everybody at once: what flooding comes to. Returns the finishes."""
+    for _ in range(2):
+        said = [agent.wake() for agent in agents]
+        for agent in agents:
+            for release in said:
+                if release is not None:
+                    agent.receive(release)
+    finishes = [agent.finish() for agent in agents]
+    return np.stack([finish for finish in finishes if finish is not None])
+
+
 def one_split(path: str, seed: int, epsilons: list[float]) -> Iterator[tuple[str, dict[str, float]]]:
     """Names and scores of everything for one split."""
     table = base(path, "none")
@@ -67,6 +95,11 @@ def one_split(path: str, seed: int, epsilons: list[float]) -> Iterator[tuple[str
         finishes = twin_runs.run(noisy, agents).finishes
         yield f"epsilon {epsilon:g}, last releases", twin_runs.score(noisy, np.stack([a.model for a in agents]))
         yield f"epsilon {epsilon:g}, free finish", twin_runs.score(noisy, np.stack(finishes))
+        twice = twin_runs.configured(table, smoothed_twice(epsilon), seed)
+        yield (
+            f"epsilon {epsilon:g}, graph smoothing, 2 rounds",
+            twin_runs.score(twice, heard_by_all(twin_runs.agents_of(twice))),
+        )
 
 
 def as_published(path: str, seed: int) -> Iterator[tuple[str, dict[str, float]]]:
@@ -107,12 +140,20 @@ def main() -> None:
         name: {part: twin_runs.interval([row[name][part] for row in rows]) for part in ("mean", "smallest_quarter")}
         for name in rows[0]
     }
+    differences = {
+        f"epsilon {epsilon:g}, graph smoothing minus free finish": twin_runs.paired(
+            rows, f"epsilon {epsilon:g}, graph smoothing, 2 rounds", f"epsilon {epsilon:g}, free finish"
+        )["mean"]
+        for epsilon in options.epsilons
+    }
     if options.json:
-        print(json.dumps({"splits": options.splits, "rmse": result}, indent=1))
+        print(json.dumps({"splits": options.splits, "rmse": result, "differences": differences}, indent=1))
         return
     for name, parts_of in result.items():
         mean, few = parts_of["mean"], parts_of["smallest_quarter"]
         print(f"{name:36} {mean['mean']:.4f} +- {mean['half_width']:.4f}   smallest quarter {few['mean']:.4f}")
+    for name, difference in differences.items():
+        print(f"{name}: {difference['mean']:+.4f} +- {difference['half_width']:.4f}")
 
 
 if __name__ == "__main__":

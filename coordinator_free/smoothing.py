@@ -33,17 +33,19 @@ GAMMAS = tuple(2.0**k for k in range(-14, 3))
 class Smoothed:
     """For each agent and coordinate, from everybody else's releases: ``mean`` and ``variance``, shape (n, p).
 
-    ``gammas``, shape (p,): the (expected) prior variance of each coordinate.
+    ``with_own`` (n, p): the mean from all releases, the agent's own too. ``gammas``, shape (p,): the (expected) prior
+    variance of each coordinate.
     """
 
     mean: FloatArray
     variance: FloatArray
+    with_own: FloatArray
     gammas: FloatArray
 
     def scaled(self, norm: float) -> Smoothed:
         """In units in which the prior's root mean square norm is ``norm``."""
         factor = norm / float(np.sqrt(self.gammas.sum()))
-        return Smoothed(factor * self.mean, factor**2 * self.variance, factor**2 * self.gammas)
+        return Smoothed(factor * self.mean, factor**2 * self.variance, factor * self.with_own, factor**2 * self.gammas)
 
 
 def kernel(network: Network, time: float = TIME) -> FloatArray:
@@ -86,14 +88,15 @@ def smooth(
         weights /= weights.sum(axis=0)
     else:
         weights[evidence.sum(axis=1).argmax()] = 1.0
-    mean, square = np.zeros_like(releases), np.zeros_like(releases)
+    mean, square, with_own = np.zeros_like(releases), np.zeros_like(releases), np.zeros_like(releases)
     for gamma, weight in zip(grid, weights, strict=True):
         columns = weight > 0
         if columns.any():
-            one_mean, one_variance = _without_own(gamma * covariance, releases[:, columns], variances)
+            one_mean, one_variance, one_with_own = _posterior(gamma * covariance, releases[:, columns], variances)
             mean[:, columns] += weight[columns] * one_mean
             square[:, columns] += weight[columns] * (one_variance + one_mean**2)
-    return Smoothed(mean, square - mean**2, grid @ weights)
+            with_own[:, columns] += weight[columns] * one_with_own
+    return Smoothed(mean, square - mean**2, with_own, grid @ weights)
 
 
 def minimise_under(problem: LocalProblem, mean: FloatArray, variance: FloatArray) -> FloatArray:
@@ -130,7 +133,10 @@ def _evidence(covariance: FloatArray, releases: FloatArray, variances: FloatArra
     return evidence
 
 
-def _without_own(covariance: FloatArray, releases: FloatArray, variances: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _posterior(
+    covariance: FloatArray, releases: FloatArray, variances: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean and variance without the own release, and mean with it."""
     inverse, info = linalg.lapack.dpotri(_factor(covariance, variances), lower=1, overwrite_c=1)
     if info != 0:
         raise ArithmeticError("the covariance of the releases is singular")
@@ -138,4 +144,4 @@ def _without_own(covariance: FloatArray, releases: FloatArray, variances: FloatA
     weighted = np.tril(inverse) @ releases + np.tril(inverse, -1).T @ releases
     # A prior that leaves nothing to learn gives a variance of 0 up to rounding.
     variance = np.maximum(1.0 / own - variances[:, None], 1e-12 * np.diagonal(covariance)[:, None])
-    return releases - weighted / own, variance
+    return releases - weighted / own, variance, releases - variances[:, None] * weighted

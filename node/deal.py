@@ -23,7 +23,6 @@ import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,12 +71,6 @@ class Preparation:
     def agents(self) -> int:
         return self.network.agents
 
-    @cached_property
-    def _facts(self) -> dict[str, Any]:
-        """Public facts of the whole network, where an algorithm asks for them: its static method ``facts(network)``."""
-        own = getattr(algorithm(self.configuration.learning.algorithm), "facts", None)
-        return {} if own is None else dict(own(self.network))
-
     def public(self, agent: int) -> dict[str, Any]:
         """The public numbers of one agent, without those of one run (its id and digests)."""
         c, rows = self.configuration, self.dealt.shards[agent]
@@ -85,7 +78,6 @@ class Preparation:
         learning.update(learning.pop("parameters"))
         learning.update(smoothness=float(self.smoothness[agent]), agents=self.agents, seed=self.seed)
         learning.update(self.arrangement.get("learning", {}))
-        learning.update(self._facts)
         return {
             "agent": agent,
             "agents": self.agents,
@@ -160,7 +152,7 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
         smoothness=np.array([smoothness(configuration, dealt, problem) for problem in problems]),
         multipliers=multipliers(configuration, dealt.dimension),
         warnings=(*_warnings(configuration, records), *foreseen(configuration, graph)),
-        arrangement=arrangement(configuration, graph, [int(m) for m in records], dealt.dimension),
+        arrangement=arrangement(configuration, graph, [int(m) for m in records], dealt),
     )
 
 
@@ -264,17 +256,20 @@ def release_dimension(configuration: Configuration, dimension: int) -> int:
     return dimension if own is None else int(own(dimension))
 
 
-def arrangement(configuration: Configuration, graph: Network, sizes: Sequence[int], dimension: int) -> dict[str, Any]:
+def arrangement(configuration: Configuration, graph: Network, sizes: Sequence[int], dealt: Dealt) -> dict[str, Any]:
     """``releases``, ``release_dimension`` and more ``learning`` parameters that rest on the whole graph and all sizes.
 
     Those of an algorithm with a class method ``arranged(network, sizes, dimension, updates, learning)``; else empty.
+    Among ``learning`` is what is publicly known of mean(x x^T), "second_moment", if anything is.
     """
     own = getattr(algorithm(configuration.learning.algorithm), "arranged", None)
     if own is None:
         return {}
     privacy = {key: getattr(configuration.privacy, key) for key in ("observer", "colluders", "dropouts")}
     learning = configuration.learning.model_dump(exclude_none=True) | privacy
-    arranged: dict[str, Any] = own(graph, sizes, dimension, configuration.clock.updates, learning)
+    if dealt.second_moment is not None:
+        learning["second_moment"] = dealt.second_moment.tolist()
+    arranged: dict[str, Any] = own(graph, sizes, dealt.dimension, configuration.clock.updates, learning)
     return arranged | {"learning": arranged["learning"] | privacy}
 
 

@@ -16,7 +16,7 @@ Rules that hold here:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -39,7 +39,7 @@ NOTHING = 1e3
 class GraphSmoothing:
     """One agent of graph smoothing.
 
-    Parameters in ``setting.learning``: ``agents`` and ``edges`` (see `facts`), ``prior`` ("shared" or
+    Parameters in ``setting.learning``: ``agents`` and ``edges`` (see `arranged`), ``prior`` ("shared" or
     "per-coordinate"), ``model_norm`` (4: the models' expected norm), ``finish`` (bool). A release's vector has p + 2
     numbers, all of a private release on the grid: the origin, the deviation of its noise and sampling in each
     coordinate (0: it has no records), and the origin's released vector.
@@ -62,6 +62,7 @@ class GraphSmoothing:
         if not 0.0 < self._norm < np.inf:
             raise SettingError(f"learning.model_norm = {self._norm}: must be a finite number > 0")
         self._agents = int(learning["agents"])
+        self._origins = self._agents
         unit = {"anchor": "gradient", "anchor_scale": 1.0 if setting.clip is None else 1.0 / setting.clip}
         self._anchor = Anchor(replace(setting, learning={**learning, **unit}))
         self._begin(0)
@@ -76,10 +77,12 @@ class GraphSmoothing:
         """The length of a release's vector for models of that dimension."""
         return dimension + 2
 
-    @staticmethod
-    def facts(network: Network) -> dict[str, Any]:
+    @classmethod
+    def arranged(
+        cls, network: Network, _sizes: Sequence[int], _dimension: int, _updates: int, _learning: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """Public parameters that every agent is given: the whole graph."""
-        return {"agents": network.agents, "edges": [list(edge) for edge in network.edges]}
+        return {"learning": {"agents": network.agents, "edges": [list(edge) for edge in network.edges]}}
 
     def _begin(self, next_index: int) -> None:
         self._known: dict[int, FloatArray] = {}
@@ -107,26 +110,29 @@ class GraphSmoothing:
         origin = release.vector[0]
         if origin in self._known or origin == self._setting.agent:
             return
-        if 0 <= origin < self._agents and origin == int(origin):
+        if 0 <= origin < self._origins and origin == int(origin):
             self._known[int(origin)] = release.vector
             self._ahead.append(int(origin))
 
     def wake(self) -> Release | None:
         if self.finished:
             return None
-        mine = self._setting.agent
-        if mine not in self._known:
-            self._known[mine] = self._own()
-        origin = self._ahead.popleft() if self._ahead and self._next > 0 else mine
         release = Release(
-            sender=mine,
+            sender=self._setting.agent,
             index=self._next,
-            vector=self._known[origin],
-            used=used(self._consumed, mine, self._own_last),
+            vector=self._known[self._origin()],
+            used=used(self._consumed, self._setting.agent, self._own_last),
         )
         self._own_last, self._next = self._next, self._next + 1
         self._consumed.clear()
         return release
+
+    def _origin(self) -> int:
+        """Whose release to say now."""
+        mine = self._setting.agent
+        if mine not in self._known:
+            self._known[mine] = self._own()
+        return self._ahead.popleft() if self._ahead and self._next > 0 else mine
 
     @property
     def finished(self) -> bool:

@@ -18,6 +18,7 @@ KNOWN: dict[str, str] = {
     "dvp": "coordinator_free.agents.dual_perturbation:DualPerturbation",
     "pvp": "coordinator_free.agents.primal_perturbation:PrimalPerturbation",
     "pp": "coordinator_free.agents.penalty_perturbation:PenaltyPerturbation",
+    "graph-smoothing-2r": "coordinator_free.agents.graph_smoothing_twice:GraphSmoothingTwice",
     "graph-smoothing": "coordinator_free.agents.graph_smoothing:GraphSmoothing",
     "propagation": "coordinator_free.agents.propagation:Propagation",
     "warm-start": "coordinator_free.agents.warm_start:WarmStart",

@@ -61,6 +61,8 @@ class Dealt:
     similarity: FloatArray | scipy.sparse.csr_array | None = None
     """What graphs from data are built from, one row an agent: targets (angle-similarity) or ratings."""
     feature_law: FeatureLaw | None = None
+    second_moment: FloatArray | None = None
+    """What is publicly known of the mean of x x^T, shape (p, p)."""
     digest: str = field(init=False)
     """sha256 over the shards' bytes and sizes: runs that deal the same data are found by it."""
 

@@ -97,6 +97,7 @@ def deal(section: DataSection, seed: int, *, private: bool) -> Dealt:
         public_assumptions=tuple(assumptions),
         similarity=scipy.sparse.csr_array((rating[train], where), shape=shape),
         feature_law=ItemLaw(float(np.quantile(squared, _QUANTILE))),
+        second_moment=features[rated].T @ features[rated] / int(rated.sum()),
     )
 
 

@@ -66,4 +66,5 @@ def deal(section: DataSection, seed: int) -> Dealt:
         public_assumptions=("synthetic: the graph is built from the agents' true targets",),
         similarity=targets,
         feature_law=CubeLaw(p, scale),
+        second_moment=scale**2 / 3.0 * np.eye(p),
     )
