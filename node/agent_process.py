@@ -130,6 +130,7 @@ class Life:
         self._repeated = 0
         self._memory: int | None = None
         self._cpu = 0.0
+        self._ready_cpu = 0.0
         self._ready_after = 0.0
         self._heard_at = time.monotonic()
         self._journal = Journal(around.folder / "journal.bin")
@@ -171,7 +172,7 @@ class Life:
         self._post.say(encode(self._around.run, Hello(self._around.agent, self._around.digest)))
 
     def _say_done(self) -> None:
-        skipped = tuple(k for k in range(self._said_last + 1) if k not in self._spoken)
+        skipped = tuple(sorted(set(range(self._said_last + 1)) - self._spoken))
         done = Done(self._around.agent, self._said_last, skipped, tuple(sorted(self._done)))
         self._post.say(encode(self._around.run, done))
 
@@ -255,6 +256,7 @@ class Life:
                 look = min(2 * look, 0.5)
             self._post.wait(until - now)
         self._ready_after = time.monotonic() - began_at
+        self._ready_cpu = time.process_time()
         self._state = State.READY
         self._show()
 
@@ -394,8 +396,8 @@ class Life:
             known = len(self._done)
             self._hear()
             self._post.notice_listeners()
-            if len(self._done) > known:
-                self._say_done()
+            if known < len(self._done) == len(around.neighbours):
+                self._say_done()  # what it has heard of some of them is told with the next repeat
             if isinstance(self._inbox, NewestInbox):
                 for release in self._inbox.take():
                     self._agent.receive(release)
@@ -444,6 +446,7 @@ class Life:
             "reason": reason,
             "notes": self._around.notes,
             "ready_s": self._ready_after,
+            "ready_cpu_s": self._ready_cpu,
             "sent": len(self._spoken),
             "last": self._said_last,
             "received": receiver.received,
