@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,13 @@ from coordinator_free.agents.registry import algorithm, make
 from coordinator_free.losses import Loss, loss
 from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.accounting import total
+from coordinator_free.privacy.mechanisms import NORMS
 from coordinator_free.privacy.noise import simulation_secret
 from coordinator_free.release import FloatArray, Release
 from coordinator_free.twin import run_asynchronous, run_rounds
 from node.config import Configuration, from_table, set_value
+from node.data import Dealt, deal
+from node.data.section import DataSection
 from node.deal import Preparation, prepare
 from node.shard import setting
 
@@ -194,7 +197,7 @@ def over_processes(configuration: Configuration, folder: Path) -> Trial:
         failure = watch.failures[0]
         words = "; ".join(str(word) for word in failure.get("last_words", []))
         raise launcher.RunFailure(f"{folder.name}: {failure['who']} did not finish: {words}")
-    preparation = prepare(configuration)
+    preparation = prepare(configuration, dealt=_dealt_alike(configuration))
     heard: dict[tuple[int, int], Release] = {}
     for frame in frames_of(folder, []):
         with suppress(Refused):
@@ -215,12 +218,25 @@ def over_processes(configuration: Configuration, folder: Path) -> Trial:
     )
 
 
+def _dealt_alike(configuration: Configuration) -> Dealt | None:
+    """The rows, kept for the next run that is dealt alike; None where no seed says how they are dealt."""
+    if configuration.run.seed is None:
+        return None
+    norm = NORMS.get(configuration.privacy.mechanism)
+    return _dealt(configuration.data.model_dump_json(), configuration.run.seed, configuration.private, norm)
+
+
+@lru_cache(maxsize=2)
+def _dealt(section: str, seed: int, private: bool, norm: str | None) -> Dealt:
+    return deal(DataSection.model_validate_json(section), seed=seed, private=private, norm=norm)
+
+
 def play(configuration: Configuration, world: str, folder: Path | None = None) -> Trial:
     """One run in ``world``; ``folder`` is the run's folder where it has one."""
     if world not in WORLDS:
         raise TrialError(f"--world {world}: accepted are {' and '.join(WORLDS)}")
     if world == "twin":
-        return in_twin(prepare(configuration))
+        return in_twin(prepare(configuration, dealt=_dealt_alike(configuration)))
     if folder is None:
         raise TrialError("a run over processes needs a folder")
     return over_processes(configuration, folder)

@@ -90,7 +90,10 @@ class Figure:
 
 
 def _figures(paper: str, names: Mapping[str, str], data: str | None = None) -> dict[str, Figure]:
-    return {f"{paper}/{name}": Figure(f"node.reproduce.{paper}:{name}", title, data) for name, title in names.items()}
+    return {
+        f"{paper}/{name}": Figure(f"node.reproduce.{paper}:{name.replace('-', '_')}", title, data)
+        for name, title in names.items()
+    }
 
 
 FIGURES: dict[str, Figure] = {
@@ -131,6 +134,15 @@ FIGURES: dict[str, Figure] = {
         {
             "figure2": "convergence of dual perturbation",
             "figure3": "privacy-accuracy trade-off of dual perturbation",
+        },
+        "the folder that holds adult.data and adult.test",
+    ),
+    **_figures(
+        "paper003",
+        {
+            "figure1": "averages without a server, over epsilon, parties of random sizes",
+            "figure2": "the same, over how unequal the parties are",
+            "optimal-gap": "optimal gap over epsilon and the number of parties",
         },
         "the folder that holds adult.data and adult.test",
     ),

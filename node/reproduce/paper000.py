@@ -204,12 +204,13 @@ def findings(found: Found, base: Baseline) -> list[str]:
             + (f", which truly costs epsilon {total:.3g} over all rounds" if reading == PUBLISHED else " in total")
             + f"; {words}."
         )
-        if (
-            reading == PUBLISHED
-            and max(float(run.losses[-1]) for runs in mine.values() for run in runs) > LOSS_OFF_SCALE
-        ):
+        worse = [
+            alpha for alpha, runs in mine.items() if np.mean([r.losses[-1] for r in runs]) > base.loss["zero model"]
+        ]
+        if worse:
             told.append(
-                f"{reading}, {name.upper()}: the loss diverges, because the agent's own noise comes back doubled."
+                f"{reading}, {name.upper()}: the last loss is above that of the zero model at alpha "
+                f"{', '.join(f'{alpha:g}' for alpha in worse)}."
             )
     dual, primal = (
         {
