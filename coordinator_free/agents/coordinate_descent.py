@@ -70,7 +70,7 @@ class CoordinateDescent(Asynchronous):
         return self._say(model)
 
     def charge(self, index: int) -> Mechanism | None:
-        if not self._private:
+        if not self._private or index >= self._setting.updates:
             return None
         sensitivity = self._step * self._pull * 2.0 * self._clip / self._problem.records
         return mechanism(

@@ -167,7 +167,7 @@ class GraphSmoothing:
         return minimise_under(self._setting.problem, *self._smoothed())
 
     def charge(self, index: int) -> Mechanism | None:
-        return self._anchor.charge() if index == 0 else None
+        return self._anchor.charge() if index < self.charged(self._setting.updates) else None
 
     def snapshot(self) -> dict[str, FloatArray]:
         return {}

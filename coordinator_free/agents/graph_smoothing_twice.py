@@ -87,7 +87,9 @@ class GraphSmoothingTwice(GraphSmoothing):
 
     def charge(self, index: int) -> Mechanism | None:
         setting = self._setting
-        if setting.mechanism == "none" or setting.problem.records == 0 or index not in (0, self._second):
+        if setting.mechanism == "none" or setting.problem.records == 0 or index >= setting.updates:
+            return None
+        if index not in (0, self._second):
             return None
         turn, clip = (0, self._clip_1) if index == 0 else (1, self._clip_2)
         sensitivity = 2.0 * float(clip or np.nan) / setting.problem.records

@@ -57,7 +57,7 @@ class Propagation(Asynchronous):
         return self._say(model)
 
     def charge(self, index: int) -> Mechanism | None:
-        return self._anchored.charge() if index == 0 else None
+        return self._anchored.charge() if index < self.charged(self._setting.updates) else None
 
     def restore(self, state: Mapping[str, FloatArray], next_index: int) -> None:
         super().restore(state, next_index)
