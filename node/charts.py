@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PALETTE = ("#1f77b4", "#d1495b", "#2a9d8f", "#8a6fae", "#e08e2b", "#66717d", "#5c8001", "#b5179e")
+MARKS = ("o", "s", "^")
+"""Of short lines; the next one where the colours are used up."""
 _COLUMNS = 3
 
 
@@ -89,9 +91,9 @@ def _draw(axis: Axes, panel: Panel) -> None:
     _plain(axis)
     for series in panel.series:
         x, y = np.asarray(series.x, dtype=np.float64), np.asarray(series.y, dtype=np.float64)
-        colour = PALETTE[series.colour % len(PALETTE)]
+        colour, again = PALETTE[series.colour % len(PALETTE)], series.colour // len(PALETTE)
         style = "--" if series.dashed else "-"
-        mark = "o" if len(x) <= 12 else None
+        mark = MARKS[again % len(MARKS)] if len(x) <= 12 else None
         axis.plot(x, y, linestyle=style, marker=mark, markersize=4, color=colour, linewidth=1.8, label=series.label)
         if len(series.spread):
             half = np.asarray(series.spread, dtype=np.float64)
@@ -105,7 +107,15 @@ def _draw(axis: Axes, panel: Panel) -> None:
     axis.set_xlabel(panel.x_label)
     _title(axis, panel.title, panel.below)
     if panel.series or panel.levels:
-        axis.legend(frameon=False, labelcolor=INK, fontsize=8, loc="upper left", bbox_to_anchor=(-0.02, -0.12), ncols=2)
+        axis.legend(
+            frameon=False,
+            labelcolor=INK,
+            fontsize=8,
+            loc="upper left",
+            bbox_to_anchor=(-0.02, -0.12),
+            ncols=2,
+            handlelength=3.2,
+        )
 
 
 def _plain(axis: Axes) -> None:

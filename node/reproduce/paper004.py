@@ -521,12 +521,12 @@ def figure2c(request: Request) -> Reproduction:
             )
     panels = [
         Panel(
-            title,
-            "clean test labels",
+            f"Accuracy over the dimension, epsilon {budget:g}",
+            "clean test labels; dashed: as published",
             "dimension p",
             [
                 Series(
-                    f"{name}" + ("" if stated is None else f", epsilon {stated:g}"),
+                    name if reading == TRULY else f"{name}, {reading}",
                     DIMENSIONS,
                     [mean(scored[reading, stated, name, p]) for p in DIMENSIONS],
                     [deviation(scored[reading, stated, name, p]) for p in DIMENSIONS],
@@ -534,11 +534,11 @@ def figure2c(request: Request) -> Reproduction:
                     dashed=reading == PUBLISHED,
                 )
                 for k, (reading, stated, name) in enumerate(
-                    [n for n in names if n[0] == wanted or n[2] in ("alone", "coordinate descent")]
+                    [n for n in names if n[1] in (None, budget) and n[2] not in ("alone, best ridge", *SMOOTHINGS)]
                 )
             ],
         )
-        for title, wanted in (("As published", PUBLISHED), ("Truly private", TRULY), ("No privacy", OPEN))
+        for budget in budgets
     ]
     return Reproduction(
         "paper004/figure2c",
