@@ -43,6 +43,8 @@ from node.wire import EAVESDROPPER, Done, Hello, Receiver, Refused, decode, enco
 
 DRAIN = 64
 """Messages per neighbour that one drain takes at most."""
+SPEAKING = 10
+"""What an agent that is ready adds to its niceness: those who are not yet, and the eavesdropper, come first."""
 HANG_UP = 60.0
 """Seconds that what was said has to go out at the end: a slow eavesdropper is waited for, but not for ever."""
 LAG = 1.0
@@ -93,6 +95,9 @@ class Surroundings:
     clock_seed: int = 0
     silent: float = 60.0
     on_silent: str = "wait"
+    hold: Callable[[], None] = lambda: None
+    """Returns when this agent may look for its neighbours."""
+    niceness: int = SPEAKING
     notes: list[str] = field(default_factory=list)
 
 
@@ -220,6 +225,7 @@ class Life:
         bound = self._post.bind(around.bind)
         if around.publish is not None:
             around.publish(bound)
+        around.hold()
         began_at = now = time.monotonic()
         next_hello = now
         look, patience = 0.02, around.repeat
@@ -257,6 +263,7 @@ class Life:
             self._post.wait(until - now)
         self._ready_after = time.monotonic() - began_at
         self._ready_cpu = time.process_time()
+        os.nice(self._around.niceness)
         self._state = State.READY
         self._show()
 
@@ -504,11 +511,18 @@ def live(agent: Agent, ledger: LedgerFile, around: Surroundings, post: Post) -> 
     return code
 
 
-def run_from_folder(run: Path, number: int, bind: str, *, endpoints: Endpoints | None = None) -> int:
+def run_from_folder(
+    run: Path,
+    number: int,
+    bind: str,
+    *,
+    endpoints: Endpoints | None = None,
+    hold: Callable[[], None] = lambda: None,
+) -> int:
     """Run agent ``number`` of a dealt run, heard at ``bind``; returns its exit status.
 
     It reads its own shard, ledger and secret, and nothing of anybody else. Without ``endpoints`` its own is published
-    in the run's folder and its neighbours' are found there.
+    in the run's folder and its neighbours' are found there, once ``hold`` returned.
     """
     folder = agent_folder(run, number)
     setting, public, shard_digest = read_shard(shard_path(run, number), folder / "secret")
@@ -535,6 +549,7 @@ def run_from_folder(run: Path, number: int, bind: str, *, endpoints: Endpoints |
         clock_seed=int(public["seed"]),
         silent=float(network.get("silent", 60.0)),
         on_silent=str(network.get("on_silent", "wait")),
+        hold=hold,
     )
     post = Post(
         number,

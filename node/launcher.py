@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from node.config import Configuration, ConfigurationError, dump
+from node.plug_ins import without_here
 from node.shard import agent_folder, agent_name
 from node.status import State, read_status
 from node.transport import ipc_endpoint
@@ -104,7 +105,7 @@ def score(folder: Path, watch: Watch) -> None:
 
 def environment() -> dict[str, str]:
     """The environment of a run's processes: one BLAS thread, and one malloc arena, since each has pages of its own."""
-    return {**os.environ, **QUIET_THREADS, "MALLOC_ARENA_MAX": "1", "PYTHONUNBUFFERED": "1"}
+    return {**os.environ, **without_here(), **QUIET_THREADS, "MALLOC_ARENA_MAX": "1", "PYTHONUNBUFFERED": "1"}
 
 
 def check_limits(folder: Path, configuration: Configuration) -> None:
@@ -211,7 +212,11 @@ class Cluster:
         while True:
             over = self._listen(max(LOOK, self._agents / 1000))
             progress = self.progress()
-            if self._watch.ready_s is None and progress.ready + len(self._failed_agents()) >= self._agents:
+            if (
+                self._watch.ready_s is None
+                and progress.ready
+                and progress.ready + len(self._failed_agents()) >= self._agents
+            ):
                 self._watch.ready_s = time.monotonic() - self._began
             show(progress)
             if over or (until is not None and until(progress)):

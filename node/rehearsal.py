@@ -89,6 +89,7 @@ def rehearse() -> None:
             deadline=1.0,
             linger=0.0,
             rate=1e6,
+            niceness=0,
         )
         with LedgerFile.open(folder / "ledger.jsonl", shard_digest) as ledger:
             code = live(agent, ledger, around, _Stage(run, digest, setting.dimension))

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from coordinator_free.agents.registry import algorithm
 from node.agent_process import run_from_folder
+from node.plug_ins import find_here
 from node.rehearsal import rehearse
 from node.shard import agent_folder, agent_name
 
@@ -40,9 +41,10 @@ EAVESDROPPER = "eavesdropper"
 class Zygote:
     """Serves the launcher's commands, one JSON object a line, and reaps.
 
-    Commands: ``{"start": agent, "bind": endpoint}``; ``{"go": true}``: those started so far may begin (until then they
-    wait, so that a thousand forks do not compete with the first hundred agents); ``{"eavesdrop": true}``. Answers:
-    ``{"started": ..., "pid": ...}`` and ``{"ended": ..., "status": ...}``, negative for a signal.
+    Commands: ``{"start": agent, "bind": endpoint}``; ``{"go": true}``: those started so far may look for their
+    neighbours (until then they wait, so that a thousand forks do not compete with the first hundred agents);
+    ``{"eavesdrop": true}``. Answers: ``{"started": ..., "pid": ...}`` and ``{"ended": ..., "status": ...}``, negative
+    for a signal.
     """
 
     def __init__(self, control: socket.socket, run: Path) -> None:
@@ -121,9 +123,8 @@ class Zygote:
             if self._control is not None:
                 self._control.close()
             assert self._gate is not None
-            os.close(self._gate[1])
-            os.read(self._gate[0], 1)
-            os.close(self._gate[0])
+            gate, ours = self._gate
+            os.close(ours)
             os.close(self._wake_read)
             os.close(self._wake_write)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -131,7 +132,7 @@ class Zygote:
             descriptor = os.open(error, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
             os.dup2(descriptor, 2)
             os.close(descriptor)
-            code = run_from_folder(self._run, agent, bind)
+            code = run_from_folder(self._run, agent, bind, hold=lambda: _pass(gate))
         except BaseException as error:
             if isinstance(error, ValueError):
                 os.write(2, f"{error}\n".encode())
@@ -210,10 +211,17 @@ class Zygote:
         self._open_gate()
 
 
+def _pass(gate: int) -> None:
+    """Wait until the gate is opened: its other end is closed."""
+    os.read(gate, 1)
+    os.close(gate)
+
+
 def main() -> None:
     """``python -m node.zygote CONTROL_FD RUN_FOLDER SOCKETS_FOLDER``, started by the launcher."""
     control = socket.socket(fileno=int(sys.argv[1]))
     run, sockets = Path(sys.argv[2]), sys.argv[3]
+    find_here()
     algorithm(json.loads((run / "manifest.json").read_text())["algorithm"])
     rehearse()
     gc.collect()
