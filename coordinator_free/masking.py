@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -168,16 +169,24 @@ def rebuilt(held: Mapping[int, bytes], needed: int) -> bytes:
     """The seed, from the shares of at least ``needed`` holders; the lowest holders' are used."""
     if len(held) < needed:
         raise MaskError(f"{len(held)} shares of an own mask are here, {needed} are needed")
-    points = sorted(held)[:needed]
-    total = 0
+    points = tuple(sorted(held)[:needed])
+    weighted = zip(points, _at_zero(points), strict=True)
+    total = sum(int.from_bytes(held[i], "big") * factor for i, factor in weighted) % PRIME
+    return total.to_bytes(SEED_BYTES, "big")
+
+
+@lru_cache(maxsize=1024)
+def _at_zero(points: tuple[int, ...]) -> tuple[int, ...]:
+    """Lagrange's factors of the values at point + 1, for the value at zero. The same holders come again each round."""
+    factors = []
     for i in points:
         above, below = 1, 1
         for j in points:
             if j != i:
                 above = above * (j + 1) % PRIME
                 below = below * (j - i) % PRIME
-        total = (total + int.from_bytes(held[i], "big") * above * pow(below, -1, PRIME)) % PRIME
-    return total.to_bytes(SEED_BYTES, "big")
+        factors.append(above * pow(below, -1, PRIME) % PRIME)
+    return tuple(factors)
 
 
 def sealed(share: bytes, shared: bytes, sender: int, round_: int) -> bytes:

@@ -126,9 +126,12 @@ class Averaging(Aggregating):
             return None
         if self._anchor is not None:
             return self._anchor.charge()
-        records = sum(self._sizes) if self._observer == "as_published" else self._problem.records
-        moved = self._step * 2.0 * float(self._setting.clip or 0.0) / records
+        moved = self._step * 2.0 * float(self._setting.clip or 0.0) / self._counted()
         return Gaussian(moved, float(self._setting.multipliers[0]) * moved)
+
+    def _counted(self) -> int:
+        """The records that the noise is calibrated to."""
+        return sum(self._sizes) if self._observer == "as_published" else self._problem.records
 
     def _contribution(self, stage: int) -> tuple[FloatArray, Mechanism | None]:
         if self._anchor is not None:
