@@ -168,6 +168,10 @@ class PrivacySection(Section):
     allocation: Literal["uniform", "increasing", "as_published"] = "uniform"
     r: Annotated[float, Field(gt=0, le=1)] | None = None
     """Rate of an allocation that is not uniform."""
+    budgets: str | None = None
+    """File with the columns agent, epsilon and maybe delta: budgets of the agents' own. Epsilon 0: it only listens."""
+    levels: list[list[float]] | None = None
+    """[share of the agents, epsilon] pairs, dealt at random: another way to budgets of the agents' own."""
     as_published: bool = False
     observer: Literal["releases", "sum", "as_published"] = "releases"
     """Whom epsilon speaks of: who sees each agent's releases, or only their masked sum; or as the paper has it."""
@@ -293,11 +297,15 @@ def _resolved(configuration: Configuration, name: str, folder: Path | None) -> C
         data = data.model_copy(update={"path": _absolute(str(data.path), folder)})
     if topology.path is not None:
         topology = topology.model_copy(update={"path": _absolute(topology.path, folder)})
+    privacy = configuration.privacy
+    if privacy.budgets is not None:
+        privacy = privacy.model_copy(update={"budgets": _absolute(privacy.budgets, folder)})
     if learning.smoothness is None:
         learning = learning.model_copy(update={"smoothness": "bound" if configuration.private else "data"})
     if learning.finish and learning.finish_mu is None and learning.mu is not None:
         learning = learning.model_copy(update={"finish_mu": learning.mu})
-    return configuration.model_copy(update={"run": run, "data": data, "topology": topology, "learning": learning})
+    resolved = {"run": run, "data": data, "topology": topology, "learning": learning, "privacy": privacy}
+    return configuration.model_copy(update=resolved)
 
 
 def _absolute(path: str, folder: Path | None) -> str:
@@ -436,6 +444,19 @@ def _mechanism_has_a_budget(c: Configuration) -> str | None:
     return None
 
 
+def _own_budgets_come_from_one_place(c: Configuration) -> str | None:
+    privacy = c.privacy
+    if privacy.budgets is None and privacy.levels is None:
+        return None
+    if not c.private:
+        return 'privacy.mechanism = "none": it would ignore privacy.budgets and privacy.levels; name a mechanism'
+    if privacy.budgets is not None and privacy.levels is not None:
+        return "privacy.budgets and privacy.levels both say who has which budget: keep one of them"
+    if any(len(level) != 2 for level in privacy.levels or []):
+        return f"privacy.levels = {shown(privacy.levels)}: each should be [share of the agents, epsilon]"
+    return None
+
+
 def _allocation_has_a_rate(c: Configuration) -> str | None:
     if c.privacy.allocation != "uniform" and c.privacy.r is None:
         return f'privacy.r is missing: allocation "{c.privacy.allocation}" needs a rate in (0, 1]'
@@ -494,6 +515,7 @@ RULES: tuple[Callable[[Configuration], str | None], ...] = (
     _algorithm_has_its_weight,
     _finish_has_a_weight,
     _mechanism_has_a_budget,
+    _own_budgets_come_from_one_place,
     _allocation_has_a_rate,
     _smoothness_is_public,
     _start_is_public,

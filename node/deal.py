@@ -23,6 +23,7 @@ import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,14 +67,32 @@ class Preparation:
     warnings: tuple[str, ...]
     arrangement: Mapping[str, Any] = field(default_factory=dict)
     """What an algorithm says that depends on the whole graph and all sizes: see `arrangement`."""
+    own_budgets: tuple[tuple[float, float], ...] = ()
+    """(epsilon, delta) of each agent, where they have their own; epsilon 0: it opts out."""
 
     @property
     def agents(self) -> int:
         return self.network.agents
 
+    def budget(self, agent: int) -> tuple[float, float] | None:
+        """(epsilon, delta) of one agent, epsilon 0 if it only listens; None without a mechanism."""
+        privacy = self.configuration.privacy
+        if not self.configuration.private:
+            return None
+        return self.own_budgets[agent] if self.own_budgets else (privacy.epsilon or 0.0, privacy.delta or 0.0)
+
+    @cached_property
+    def _bought(self) -> dict[tuple[float, float], FloatArray]:
+        """The multipliers that each agent's own budget buys."""
+        return {
+            own: multipliers(_with_budget(self.configuration, own), self.dealt.dimension) if own[0] > 0 else np.empty(0)
+            for own in set(self.own_budgets)
+        }
+
     def public(self, agent: int) -> dict[str, Any]:
         """The public numbers of one agent, without those of one run (its id and digests)."""
-        c, rows = self.configuration, self.dealt.shards[agent]
+        c, rows, budget = self.configuration, self.dealt.shards[agent], self.budget(agent)
+        bought = self._bought[budget] if budget is not None and self.own_budgets else self.multipliers
         learning = {key: value for key, value in c.learning.model_dump().items() if value is not None}
         learning.update(learning.pop("parameters"))
         learning.update(smoothness=float(self.smoothness[agent]), agents=self.agents, seed=self.seed)
@@ -92,16 +111,16 @@ class Preparation:
             "loss": c.learning.loss,
             "regularisation": float(self.regularisations[agent]),
             "learning": learning,
-            "updates": c.clock.updates,
+            "updates": c.clock.updates if budget is None or budget[0] > 0 else 0,
             "releases": self.arrangement.get("releases") or releases(c, len(self.network.neighbours(agent))),
             "release_dimension": self.arrangement.get("release_dimension")
             or release_dimension(c, self.dealt.dimension),
             "rate": c.clock.rate,
             "seed": self.seed,
             "mechanism": c.privacy.mechanism,
-            "multipliers": [float(m) for m in self.multipliers],
+            "multipliers": [float(m) for m in bought],
             "clip": c.privacy.clip,
-            "budget": {"epsilon": c.privacy.epsilon, "delta": c.privacy.delta or 0.0} if c.private else None,
+            "budget": None if budget is None else {"epsilon": budget[0], "delta": budget[1]},
             "record": self.dealt.record,
             "metric": loss(c.learning.loss).metric,
             "simulation": c.run.simulation,
@@ -142,8 +161,10 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
         _problem(configuration, shard.x, shard.y, float(lambda_i))
         for shard, lambda_i in zip(dealt.shards, regularisations, strict=True)
     ]
+    own = _own_budgets(configuration, dealt, seed)
     return Preparation(
         configuration=configuration,
+        own_budgets=own,
         dealt=dealt,
         network=graph,
         seed=seed,
@@ -151,9 +172,37 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
         regularisations=regularisations,
         smoothness=np.array([smoothness(configuration, dealt, problem) for problem in problems]),
         multipliers=multipliers(configuration, dealt.dimension),
-        warnings=(*_warnings(configuration, records), *foreseen(configuration, graph)),
+        warnings=(*_warnings(configuration, records, own), *foreseen(configuration, graph)),
         arrangement=arrangement(configuration, graph, [int(m) for m in records], dealt),
     )
+
+
+def _with_budget(configuration: Configuration, own: tuple[float, float]) -> Configuration:
+    privacy = configuration.privacy.model_copy(update={"epsilon": own[0], "delta": own[1] or None})
+    return configuration.model_copy(update={"privacy": privacy})
+
+
+def _own_budgets(configuration: Configuration, dealt: Dealt, seed: int) -> tuple[tuple[float, float], ...]:
+    """(epsilon, delta) of each agent, where they have their own; else empty."""
+    privacy, names = configuration.privacy, list(dealt.names)
+    if privacy.budgets is None and privacy.levels is None:
+        return ()
+    from coordinator_free.agent import Activation
+    from node.budgets import dealt_by_levels, from_file
+
+    delta = privacy.delta or 0.0
+    if privacy.budgets is not None:
+        own = from_file(Path(privacy.budgets), names, (privacy.epsilon or 0.0, delta))
+    else:
+        levels = [(share, epsilon) for share, epsilon in privacy.levels or []]
+        own = dealt_by_levels(len(names), levels, delta, seed)
+    silent = [i for i, (epsilon, _) in enumerate(own) if epsilon == 0]
+    if silent and algorithm(configuration.learning.algorithm).activation is Activation.ROUNDS:
+        raise ConfigurationError(
+            f'learning.algorithm = "{configuration.learning.algorithm}": {_named(np.array(silent))} would opt out '
+            "(epsilon 0) and everybody wait for it in every round; use an asynchronous algorithm"
+        )
+    return tuple(own)
 
 
 def deal_data(configuration: Configuration, seed: int) -> Dealt:
@@ -328,14 +377,17 @@ def _problem(configuration: Configuration, x: FloatArray, y: FloatArray, regular
         raise ConfigurationError(f'learning.loss = "{configuration.learning.loss}": {error}') from None
 
 
-def _warnings(configuration: Configuration, records: FloatArray) -> list[str]:
+def _warnings(configuration: Configuration, records: FloatArray, own: Sequence[tuple[float, float]] = ()) -> list[str]:
     found = []
     empty = np.flatnonzero(records == 0)
     if empty.size:
         found.append(
             f"{_named(empty)} without data: confidence {SMALLEST_CONFIDENCE:g}, it learns from its neighbours alone"
         )
-    delta = configuration.privacy.delta
+    silent = np.array([i for i, (epsilon, _) in enumerate(own) if epsilon == 0], dtype=np.int64)
+    if silent.size:
+        found.append(f"{_named(silent)} with epsilon 0: no release, it listens and learns for itself alone")
+    delta = max((delta for _, delta in own), default=0.0) or configuration.privacy.delta
     if configuration.private and delta is not None:
         exposed = np.flatnonzero((records > 0) & (delta * records >= 1))
         if exposed.size:
@@ -431,8 +483,10 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, 
     (building / "shards").mkdir(mode=0o700)
     (building / "agents").mkdir(mode=0o700)
     (building / "endpoints").mkdir(mode=0o755)
-    budget = Budget(c.privacy.epsilon, c.privacy.delta or 0.0) if c.private and c.privacy.epsilon else None
     for agent in range(preparation.agents):
+        # Who opts out has room in its ledger for runs to come, and is charged nothing now.
+        epsilon, delta = preparation.budget(agent) or (0.0, 0.0)
+        budget = Budget(epsilon or float(c.privacy.epsilon or 0.0), delta) if c.private else None
         rows = preparation.rows(agent)
         shard_digest = rows.digest()
         public = {**preparation.public(agent), "run": run, "digest": digest, "shard_digest": shard_digest}

@@ -21,7 +21,7 @@ from coordinator_free.release import FloatArray
 class Spending:
     """Per agent: epsilon charged so far, shape (n,), infinite where something was released without noise.
 
-    ``budget`` and ``delta`` are None without a budget; ``accountant`` found the largest epsilon.
+    ``budget`` and ``delta`` are the largest agent's, None without a budget; ``accountant`` found the largest epsilon.
     """
 
     epsilons: FloatArray
@@ -60,9 +60,10 @@ def spent(folder: Path) -> Spending:
     worst, accountant, charged = -1.0, None, 0
     for ledger in sorted(folder.glob("agents/agent-*/ledger.jsonl")):
         header, charges = read_ledger(ledger)
-        if header.get("budget"):
-            budget = header["budget"]
-        epsilon, found = _total(charges, budget)
+        own = header.get("budget")
+        if own and (budget is None or own["epsilon"] > budget["epsilon"]):
+            budget = own
+        epsilon, found = _total(charges, own or budget)
         epsilons.append(epsilon)
         charged += sum(count for _, count in charges)
         if epsilon > worst:
