@@ -372,7 +372,11 @@ class Life:
         return True
 
     def _resume_round(self, inbox: RoundInbox) -> bool:
-        records = self._charger.records()
+        # A torn record was charged and never said: what it held is computed again, from the state before it.
+        records = [record for record in self._charger.records() if "state" in record]
+        if not records:
+            self._agent.restore({}, self._charger.charged)
+            return False
         state = unpacked(base64.b64decode(records[-1]["state"]))
         self._last_frames.clear()
         for record in records[-2:]:
@@ -384,7 +388,7 @@ class Life:
             if isinstance(last, Release) and last.round is not None:
                 inbox.jump(last.round)
                 self._said_last = last.index
-        self._spoken = set(range(self._said_last + 1))
+        self._spoken = {int(record["first"]) for record in records}
         self._around.notes.append(f"restarted: repeats round {inbox.round}")
         self._repeat()
         return True
