@@ -13,6 +13,8 @@ from collections.abc import Sequence
 
 import typer
 
+from node.plug_ins import find_here
+
 COMMANDS = (
     "run",
     "topology",
@@ -68,6 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = [given[0]] if given and given[0] in COMMANDS else COMMANDS
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")  # before numpy: sums must come out in one order everywhere
+    find_here()
     try:
         application(names)(args=given, prog_name="sottovoce")
     except KeyboardInterrupt:

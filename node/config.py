@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from coordinator_free.agents.registry import AlgorithmError, algorithm
 from coordinator_free.losses import LossError, loss
+from coordinator_free.privacy.mechanisms import NORMS, MechanismError
 from node.data.section import DataSection
 
 Positive = Annotated[float, Field(gt=0)]
@@ -37,6 +38,14 @@ class Section(BaseModel):
     """A section of the file: frozen, no unknown keys, no NaN or infinity."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def _named(value: str, known: Sequence[str], own: str) -> str:
+    if value not in known and ":" not in value:
+        nearest = difflib.get_close_matches(value, known, n=1)
+        hint = f"; did you mean {nearest[0]}?" if nearest else ""
+        raise ValueError(f"should be one of {', '.join(known)}, or {own}{hint}")
+    return value
 
 
 class RunSection(Section):
@@ -55,7 +64,7 @@ class RunSection(Section):
         return name
 
 
-TOPOLOGIES = Literal[
+TOPOLOGIES = (
     "path",
     "ring",
     "torus",
@@ -69,11 +78,12 @@ TOPOLOGIES = Literal[
     "angle-similarity",
     "nearest-neighbours",
     "file",
-]
+)
 
 
 class TopologySection(Section):
-    kind: TOPOLOGIES
+    kind: str
+    """A known name, or ``package.module:function`` for one's own."""
     path: str | None = None
     """The graph's file, for ``kind = "file"``; the format follows from its suffix."""
     degree: Count | None = None
@@ -86,6 +96,11 @@ class TopologySection(Section):
     neighbours: Count | None = None
     seed: Annotated[int, Field(ge=0)] | None = None
     """Default: ``run.seed``."""
+
+    @field_validator("kind")
+    @classmethod
+    def _kind(cls, value: str) -> str:
+        return _named(value, TOPOLOGIES, "package.module:function")
 
 
 class LearningSection(Section):
@@ -159,7 +174,8 @@ class ClockSection(Section):
 
 
 class PrivacySection(Section):
-    mechanism: Literal["none", "laplace", "gaussian", "gamma-norm"] = "none"
+    mechanism: str = "none"
+    """A known name, or ``package.module:Class`` for one's own."""
     epsilon: float | None = None
     """Total budget of each agent, over all its releases."""
     delta: float | None = None
@@ -179,6 +195,11 @@ class PrivacySection(Section):
     """Agents of a masked sum that may pool what they know."""
     dropouts: Annotated[int, Field(ge=0)] = 0
     """Agents of a masked sum whose part of the noise may be missing."""
+
+    @field_validator("mechanism")
+    @classmethod
+    def _mechanism(cls, value: str) -> str:
+        return _named(value, ("none", *NORMS), "package.module:Class")
 
     @field_validator("epsilon")
     @classmethod
@@ -368,6 +389,8 @@ def _fields(name: str) -> set[str]:
 def _accepted(location: list[str]) -> str:
     if len(location) == 1:
         return f"the section [{location[0]}] must be there"
+    if location == ["topology", "kind"]:
+        return f"it should be one of {', '.join(TOPOLOGIES)}, or package.module:function"
     annotation = _section_type(location[0]).model_fields[location[-1]].annotation
     values = getattr(annotation, "__args__", ())
     if values and all(isinstance(value, str) for value in values):
@@ -409,6 +432,14 @@ def _algorithm_is_known(c: Configuration) -> str | None:
     try:
         algorithm(c.learning.algorithm)
     except AlgorithmError as error:
+        return str(error)
+    return None
+
+
+def _mechanism_is_known(c: Configuration) -> str | None:
+    try:
+        NORMS.get(c.privacy.mechanism)
+    except MechanismError as error:
         return str(error)
     return None
 
@@ -512,6 +543,7 @@ RULES: tuple[Callable[[Configuration], str | None], ...] = (
     _simulation_has_a_seed,
     _loss_is_known,
     _algorithm_is_known,
+    _mechanism_is_known,
     _algorithm_has_its_weight,
     _finish_has_a_weight,
     _mechanism_has_a_budget,

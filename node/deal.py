@@ -39,6 +39,7 @@ from coordinator_free.privacy.noise import simulation_secret
 from coordinator_free.release import FloatArray
 from node.config import Configuration, ConfigurationError, dump, from_table, public_digest
 from node.ledger_file import LedgerFile
+from node.plug_ins import find_here
 from node.shard import Rows, agent_folder, setting, shard_path, write_shard
 
 if TYPE_CHECKING:
@@ -608,6 +609,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--force", action="store_true")
     options = parser.parse_args(arguments)
+    find_here()
     try:
         manifest = deal_run(from_table(tomllib.loads(sys.stdin.read())), options.folder, force=options.force)
     except ValueError as error:

@@ -29,6 +29,7 @@ from zmq.utils.monitor import parse_monitor_message
 from node.capture import Capture, CaptureCounter
 from node.logs import frames_of, logs_of, next_log
 from node.names import NamedEndpoints
+from node.plug_ins import find_here
 from node.traffic_log import TrafficLogError, TrafficLogWriter
 from node.transport import Endpoints, FileEndpoints, TransportError
 from node.wire import EAVESDROPPER
@@ -364,6 +365,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m node.eavesdropper")
     parser.add_argument("--run", type=Path, required=True, help="the run's folder")
     options = parser.parse_args(arguments)
+    find_here()
     stop = StopSignals()
     allow_many_files()
     try:

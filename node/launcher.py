@@ -36,6 +36,8 @@ LOOK = 0.2
 SPARE_DESCRIPTORS = 64
 """File descriptors of a process that are not connections."""
 EAVESDROPPER = "eavesdropper"
+CAPTURE_INCOMPLETE = 1
+"""The eavesdropper's exit status where it heard less than was said."""
 QUIET_THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -255,8 +257,9 @@ class Cluster:
         self._ended[who] = status
         if who == EAVESDROPPER:
             self._watch.eavesdropper_status = status
-            if status < 0:
-                self._watch.failures.append({"who": who, "status": status, "last_words": [_ending(status)]})
+            if status not in (0, CAPTURE_INCOMPLETE):
+                words = _eavesdroppers_last_words(self._folder, status)
+                self._watch.failures.append({"who": who, "status": status, "last_words": words})
         elif status != 0:
             self._watch.failures.append(
                 {"who": agent_name(who), "status": status, "last_words": _last_words(self._folder, who, status)}
@@ -315,6 +318,13 @@ def _last_words(folder: Path, agent: int, status: int) -> list[str]:
     return lines or [_ending(status)]
 
 
+def _eavesdroppers_last_words(folder: Path, status: int) -> list[str]:
+    words = []
+    with suppress(OSError):
+        words = (folder / "eavesdropper.log").read_text(errors="replace").splitlines()[-1:]
+    return words if words and status >= 0 else [_ending(status)]
+
+
 def _ending(status: int) -> str:
     if status < 0:
         return f"killed by {signal.Signals(-status).name}"
@@ -369,8 +379,8 @@ def failures_of(folder: Path) -> list[dict[str, Any]]:
         if who != EAVESDROPPER and status != 0:
             words = _last_words(folder, int(who.removeprefix("agent-")), status)
             failures.append({"who": who, "status": status, "last_words": words})
-        elif status < 0:
-            failures.append({"who": who, "status": status, "last_words": [_ending(status)]})
+        elif who == EAVESDROPPER and status not in (0, CAPTURE_INCOMPLETE):
+            failures.append({"who": who, "status": status, "last_words": _eavesdroppers_last_words(folder, status)})
     return failures
 
 

@@ -32,6 +32,7 @@ from node.capture import CaptureCounter
 from node.curve import Curve, CurveRecorder
 from node.logs import frames_of, logs_of
 from node.npz import write_whole
+from node.plug_ins import find_here
 from node.run_folder import RunFolder, read_json, read_run
 from node.shard import Rows, agent_folder, agent_name
 from node.spending import Spending, spent
@@ -368,6 +369,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m node.scoring")
     parser.add_argument("folder", type=Path)
     options = parser.parse_args(arguments)
+    find_here()
     try:
         score(options.folder)
     except ValueError as error:

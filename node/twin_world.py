@@ -23,6 +23,7 @@ from node.charging import Charger
 from node.eavesdropper import run_attachments
 from node.ledger_file import LedgerFile
 from node.npz import packed, write_whole
+from node.plug_ins import find_here
 from node.run_folder import read_run
 from node.shard import agent_folder, read_secret, setting
 from node.traffic_log import TrafficLogWriter
@@ -101,6 +102,7 @@ def run_twin(folder: Path) -> None:
 
 def main() -> int:
     """``python -m node.twin_world FOLDER``; exit status 2 with one line for bad input."""
+    find_here()
     try:
         run_twin(Path(sys.argv[1]))
     except ValueError as error:

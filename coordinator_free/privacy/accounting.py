@@ -260,7 +260,7 @@ def _exact(counts: _Counts, delta: float) -> tuple[str, float]:
     others = [(kind, count) for kind, count in counts if kind.family != "gaussian"]
     if not others:
         return GAUSSIAN, gaussian_epsilon(mu, delta)
-    if mu == 0.0 and len(others) == 1 and others[0][0].family not in NORMS:
+    if mu == 0.0 and len(others) == 1 and others[0][0].family not in set(NORMS):  # known by its epsilon only
         return BINOMIAL, binomial(others[0][0].epsilon, others[0][1], delta)
     from coordinator_free.privacy import loss_distribution
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -29,12 +29,31 @@ LARGEST = 2.0**31
 """A release of this norm or more is refused: grid arithmetic in float64 would no longer be exact."""
 _LARGEST_SCALE = 2.0**24
 
-NORMS: Mapping[str, str] = {"laplace": "l1", "gaussian": "l2", "gamma-norm": "l2"}
-"""Norm of each mechanism's sensitivity, which has to be the norm of the clipping too."""
-
 
 class MechanismError(ValueError):
-    """A mechanism's number is not acceptable, or a value does not fit its grid."""
+    """A mechanism that does not exist, a number that is not acceptable, or a value that does not fit its grid."""
+
+
+class _Norms(Mapping[str, str]):
+    """The known families, and on asking ``package.module:Class``, whose class says its norm itself."""
+
+    _known: ClassVar[Mapping[str, str]] = {"laplace": "l1", "gaussian": "l2", "gamma-norm": "l2"}
+
+    def __getitem__(self, name: str) -> str:
+        return str(own_mechanism(name).norm) if ":" in name else self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+NORMS: Mapping[str, str] = _Norms()
+"""Norm of each mechanism's sensitivity, which has to be the norm of the clipping too.
+
+Asking for one's own mechanism raises `MechanismError` where it cannot be imported. Iteration lists the known families.
+"""
 
 
 class Mechanism(Protocol):
@@ -202,6 +221,7 @@ def mechanism(name: str, sensitivity: float, multiplier: float, dimension: int) 
     """The mechanism of family ``name`` whose scale is ``multiplier`` times its sensitivity.
 
     ``sensitivity`` is that of the exact value, in the family's norm (`NORMS`); the rounding to the grid is added here.
+    ``name`` may be ``package.module:Class``: one's own, made from its sensitivity and scale.
     Raises `MechanismError` for an unknown family or numbers outside their range.
     """
     if not 0.0 <= sensitivity < math.inf:
@@ -210,6 +230,8 @@ def mechanism(name: str, sensitivity: float, multiplier: float, dimension: int) 
         raise MechanismError(f"noise multiplier = {multiplier}; accepted: a finite number above 0")
     if dimension < 1:
         raise MechanismError(f"dimension = {dimension}; accepted: 1 and more")
+    if ":" in name:
+        return _made(name, sensitivity, multiplier, dimension)
     if name == "laplace":
         booked = sensitivity + dimension * GRID + GRID / (4.0 * multiplier)
         return Laplace(booked, multiplier * booked)
@@ -218,7 +240,7 @@ def mechanism(name: str, sensitivity: float, multiplier: float, dimension: int) 
         return Gaussian(booked, multiplier * booked)
     if name == "gamma-norm":
         return GammaNorm(booked, multiplier * booked, dimension)
-    raise MechanismError(f"privacy.mechanism = {name!r}; accepted: {', '.join(NORMS)}")
+    raise MechanismError(f"privacy.mechanism = {name!r}; accepted: {', '.join(NORMS)}, or package.module:Class")
 
 
 def from_description(description: Mapping[str, Any]) -> Mechanism:
@@ -243,6 +265,45 @@ def from_description(description: Mapping[str, Any]) -> Mechanism:
     if dimension is not None:
         return GammaNorm(sensitivity, scale, dimension)
     return Laplace(sensitivity, scale) if name == "laplace" else Gaussian(sensitivity, scale)
+
+
+def own_mechanism(name: str) -> type[Mechanism]:
+    """The class at ``package.module:Class``. Raises `MechanismError` where there is none that can be used."""
+    module, _, attribute = name.partition(":")
+    try:
+        found: type[Mechanism] = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise MechanismError(f"privacy.mechanism = {name!r}: {error}") from error
+    if getattr(found, "name", None) != name:
+        raise MechanismError(
+            f"privacy.mechanism = {name!r}: its name is {getattr(found, 'name', None)!r}; ledgers find it by its name, "
+            "which has to be the same"
+        )
+    if getattr(found, "norm", None) not in ("l1", "l2"):
+        raise MechanismError(
+            f"privacy.mechanism = {name!r}: its norm is {getattr(found, 'norm', None)!r}, not l1 or l2"
+        )
+    return found
+
+
+def _made(name: str, sensitivity: float, multiplier: float, dimension: int) -> Mechanism:
+    own = own_mechanism(name)
+    steps = float(dimension) if own.norm == "l1" else math.sqrt(dimension)
+    booked = sensitivity + steps * GRID
+    try:
+        made: Mechanism = own(booked, multiplier * booked)  # type: ignore[call-arg]
+        close = math.isclose(made.multiplier, multiplier, rel_tol=1e-9)
+    except (AttributeError, TypeError) as error:
+        raise MechanismError(
+            f"privacy.mechanism = {name!r} cannot be made of sensitivity and scale: {error}"
+        ) from error
+    if not close:
+        # The budget was calibrated for this multiplier: with another one it would be false, or wasted.
+        raise MechanismError(
+            f"privacy.mechanism = {name!r}: its multiplier is {made.multiplier:g}, not scale / sensitivity = "
+            f"{multiplier:g}"
+        )
+    return made
 
 
 def _own(name: str, description: Mapping[str, Any]) -> Mechanism:
