@@ -14,6 +14,8 @@ from coordinator_free.privacy.accounting import calibrate, total
 from coordinator_free.privacy.budgets import BudgetError, by_levels
 from coordinator_free.twin import run_asynchronous
 from node.budgets import dealt_by_levels, from_file
+from node.config import ConfigurationError, from_table
+from node.deal import prepare
 
 
 def test_levels_are_dealt_in_their_shares() -> None:
@@ -109,3 +111,49 @@ def test_an_agent_that_opts_out_is_charged_nothing(name: str, regular, problems,
     assert algorithm(name).charged(0) == 0
     assert agent.finished
     assert [agent.charge(index) for index in range(4)] == [None] * 4
+
+
+def schools(**privacy) -> dict:
+    return {
+        "run": {"seed": 1},
+        "data": {"source": "schools"},
+        "topology": {"kind": "random-regular", "degree": 4},
+        "learning": {"loss": "squared", "mu": 1.0, "smoothness": 2.0},
+        "clock": {"updates": 10},
+        "privacy": {"mechanism": "gaussian", "epsilon": 2.0, "delta": 1e-3, "clip": 0.5, **privacy},
+    }
+
+
+def test_a_configuration_deals_own_budgets() -> None:
+    preparation = prepare(from_table(schools(levels=[[0.2, 0.0], [0.8, 1.0]])))
+    public = [preparation.public(i) for i in range(65)]
+    assert sorted(agent["budget"]["epsilon"] for agent in public) == [0.0] * 13 + [1.0] * 52
+    for agent in public:
+        speaks = agent["budget"]["epsilon"] > 0
+        assert (agent["updates"], len(agent["multipliers"])) == ((10, 10) if speaks else (0, 0))
+        assert agent["releases"] == 10  # neighbours' indices are checked against it
+    assert agent["multipliers"] == calibrate("gaussian", 10, 1.0, 1e-3).tolist() or not speaks
+    assert any("with epsilon 0" in warning for warning in preparation.warnings)
+
+
+def test_rounds_have_no_room_for_silence() -> None:
+    table = schools(levels=[[0.5, 0.0], [0.5, 1.0]])
+    table["learning"] = {"algorithm": "pvp", "loss": "logistic"}
+    table["data"] = {"source": "breast-cancer", "agents": 10}
+    with pytest.raises(ConfigurationError, match="would opt out"):
+        prepare(from_table(table))
+
+
+@pytest.mark.parametrize(
+    ("privacy", "message"),
+    [
+        ({"levels": [[1.0, 1.0]], "budgets": "b.csv"}, "keep one of them"),
+        ({"levels": [[1.0]]}, "share of the agents, epsilon"),
+        ({"mechanism": "none", "epsilon": None, "delta": None, "levels": [[1.0, 1.0]]}, "name a mechanism"),
+    ],
+)
+def test_configurations_that_are_refused(privacy: dict, message: str) -> None:
+    table = schools(**privacy)
+    table["privacy"] = {key: value for key, value in table["privacy"].items() if value is not None}
+    with pytest.raises(ConfigurationError, match=message):
+        from_table(table)
