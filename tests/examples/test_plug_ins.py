@@ -94,6 +94,9 @@ def test_the_mechanism_follows_its_law_and_is_counted_as_pure(own: Path) -> None
     assert stats.kstest(np.abs(drawn).max(axis=1) / made.scale, stats.gamma(3).cdf).pvalue > 1e-4
     point = np.array([0.3, -0.1, 0.2])
     assert made.log_density(point) - made.log_density(point + 0.5) <= 0.25 + 1e-12
+    for wrong in ({"scale": -1.0, "more": 1}, {"name": "my_mechanism:Nothing"}, {"name": "no_such_module:X"}):
+        with pytest.raises(MechanismError):
+            from_description(made.describe() | wrong)
     multipliers = calibrate("my_mechanism:MaxNorm", 20, 1.0, 1e-5, dimension=3)
     told = total([mechanism("my_mechanism:MaxNorm", 1.0, m, 3) for m in multipliers], 1e-5).epsilon
     assert 0.999 <= told <= 1.0
