@@ -190,7 +190,7 @@ def test_bad_settings_are_refused(change: dict, message: str, regular, problems,
 def test_algorithms_by_name() -> None:
     assert algorithm("coordinate-descent") is CoordinateDescent
     assert algorithm("coordinator_free.agents.coordinate_descent:CoordinateDescent") is CoordinateDescent
-    with pytest.raises(AlgorithmError, match="known are .*coordinate-descent"):
+    with pytest.raises(AlgorithmError, match=r"known are .*coordinate-descent"):
         algorithm("descent")
     with pytest.raises(AlgorithmError, match="No module named"):
         algorithm("nowhere:Agent")
