@@ -7,9 +7,10 @@ Exit status 0 only on success, 2 for bad input, 1 for a failed run, 130 when int
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import typer
 
@@ -54,8 +55,14 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
         if hasattr(module, "app"):
             app.add_typer(module.app, name=name)
         else:
-            app.command(name)(getattr(module, name))
+            command = getattr(module, name)
+            app.command(name, help=_paragraphs(command))(command)
     return app
+
+
+def _paragraphs(command: Callable[..., None]) -> str:
+    """A command's help: its docstring, each paragraph on one line, for the terminal to wrap."""
+    return "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(command) or "").split("\n\n"))
 
 
 def _common() -> None:

@@ -28,8 +28,10 @@ def budget(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Say what the privacy budget buys: the noise of each release, its size for small and large agents, the total by
-    every accountant, and the same for other numbers of updates. Nothing is run, and nothing is charged.
+    """Say what the privacy budget buys. Nothing is run, and nothing is charged.
+
+    The noise of each release, its size for small and large agents, the total by every accountant, and the same for
+    other numbers of updates.
 
     Example: sottovoce budget examples/schools.toml --set privacy.epsilon=1
     """
