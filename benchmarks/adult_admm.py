@@ -237,7 +237,7 @@ def convergence(path: str) -> list[dict[str, Any]]:
 
 
 def penalty(path: str, runs: int) -> list[dict[str, Any]]:
-    """Figure 2 (b, d) with alpha = 5 q2^(t-1) and its constant-penalty control at the same tight total."""
+    """Figure 2 (b, d) with alpha = 5 q2^(t-1) and a constant-penalty control; the totals differ and are shown."""
     census, rounds, rho = Census(path, 5, 1), 100, 1.0
     records = census.problems[0].records
     rows = []
