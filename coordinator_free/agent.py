@@ -65,7 +65,8 @@ class Agent(Protocol):
     newest_only: ClassVar[bool]
     """Only a neighbour's newest release matters: a driver may pass over older ones that arrived with it."""
     addressed: ClassVar[bool]
-    """Some releases have one recipient."""
+    """Some releases have one recipient. Not here, since it may be left out: ``releases_models``, false where a release
+    is something else than a model (a gradient, a sum)."""
 
     def start(self) -> Release | None:
         """What it says first, before anybody spoke."""

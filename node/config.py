@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import importlib.util
 import json
 import math
 import tomllib
@@ -519,6 +520,15 @@ def _centring_is_public(c: Configuration) -> str | None:
     return None
 
 
+def _masks_can_be_made(c: Configuration) -> str | None:
+    if c.learning.aggregation == "masked-sum" and importlib.util.find_spec("cryptography") is None:
+        return (
+            'learning.aggregation = "masked-sum": agents agree on masks with the package cryptography, which is not '
+            'installed; install sottovoce with the extra "secure", or use "flood" or "push-sum"'
+        )
+    return None
+
+
 def _graph_has_its_file(c: Configuration) -> str | None:
     if c.topology.kind == "file" and c.topology.path is None:
         return 'topology.path is missing: kind "file" needs a graph file'
@@ -552,6 +562,7 @@ RULES: tuple[Callable[[Configuration], str | None], ...] = (
     _smoothness_is_public,
     _start_is_public,
     _centring_is_public,
+    _masks_can_be_made,
     _graph_has_its_file,
     _similarity_settings_are_used,
 )

@@ -34,7 +34,7 @@ class CurveRecorder:
         self._run, self._judge, self._optimum = run, judge, optimum
         self._models = np.zeros((run.agents, run.manifest["dimension"]))
         self._every = max(1, expected // (POINTS if run.agents < MANY else POINTS_OF_MANY))
-        self._heard = 0
+        self.heard = 0
         self._sum = np.zeros(run.manifest["dimension"])
         self._floor = self._scale = 0.0
         if optimum is not None:
@@ -48,19 +48,19 @@ class CurveRecorder:
         if vector.shape != (self._models.shape[1],) or sender >= len(self._models) or not np.isfinite(vector).all():
             return
         self._models[sender] = vector
-        self._heard += 1
+        self.heard += 1
         self._sum += vector
-        if self._heard % self._every == 0:
+        if self.heard % self._every == 0:
             self._look()
 
     @property
     def released_average(self) -> FloatArray | None:
         """The average over agents and rounds; None if nothing was heard."""
-        return self._sum / self._heard if self._heard else None
+        return self._sum / self.heard if self.heard else None
 
     def finished(self) -> Curve:
         """The curve up to the last release."""
-        if self._heard % self._every:
+        if self.heard % self._every:
             self._look()
         return self.curve
 
@@ -70,7 +70,7 @@ class CurveRecorder:
             for model, rows in zip(self._models, self._run.rows, strict=True)
             if len(rows.y_test)
         ]
-        self.curve.releases.append(self._heard / self._run.agents)
+        self.curve.releases.append(self.heard / self._run.agents)
         self.curve.metric.append(float(np.mean(scores)) if scores else float("nan"))
         if self._optimum is not None and self._scale > 0:
             self.curve.gap.append((self._objective(self._models) - self._floor) / self._scale)

@@ -109,7 +109,7 @@ def gain_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes | No
     axis.set_ylim(low - 0.04 * (high - low), high + 0.04 * (high - low))
     axis.set_xlabel("the agent's training records")
     axis.set_ylabel(f"gain in {metric_name(results['metric']['name'])} over learning alone")
-    below = "above 0 is better; thick: mean of each quarter of the agents" + ("; triangles: beyond" if beyond else "")
+    below = "above 0 is better; thick: means of quarters" + ("; triangles: beyond" if beyond else "")
     _title(axis, "What telling neighbours gained, by dataset size", marked(below, details))
     handles = [
         axis.scatter(

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from coordinator_free import baselines
 from coordinator_free.agent import Activation
-from coordinator_free.agents.registry import algorithm
+from coordinator_free.agents.registry import algorithm, releases_models
 from coordinator_free.losses import Loss, Squared, loss
 from coordinator_free.objective import ProblemError, optimum, relative_gap
 from coordinator_free.release import FloatArray
@@ -94,7 +94,7 @@ def score(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
     best = _optimum(run)
     heard = _listen(run, judge, best)
-    average = heard.recorder.released_average if heard is not None and _is_consensus(run) else None
+    average = heard.released_average if heard is not None and _is_consensus(run) else None
     if average is not None:
         kinds["released_average"] = _judged(judge, run.rows, [average] * run.agents)
     scores = Scores(run.records, judge.larger_is_better, kinds)
@@ -190,8 +190,8 @@ def _is_consensus(run: RunFolder) -> bool:
 class _Heard:
     capture: dict[str, Any]
     words: str
-    curve: Curve
-    recorder: CurveRecorder
+    curve: Curve | None
+    released_average: FloatArray | None
     seconds: float | None
 
 
@@ -211,7 +211,9 @@ def _listen(run: RunFolder, judge: Loss, best: FloatArray | None) -> _Heard | No
         first, last = first or frame.time_ns, frame.time_ns
     verdict = counter.verdict()
     seconds = (last - first) / 1e9 if first else None
-    return _Heard(verdict.as_results(), verdict.in_words(), recorder.finished(), recorder, seconds)
+    if not (recorder.heard and releases_models(run.configuration.learning.algorithm)):
+        return _Heard(verdict.as_results(), verdict.in_words(), None, None, seconds)
+    return _Heard(verdict.as_results(), verdict.in_words(), recorder.finished(), recorder.released_average, seconds)
 
 
 # --- counters --------------------------------------------------------------------------------------------------------
@@ -298,7 +300,7 @@ def _details(
         "capture": heard.words if heard is not None else None,
         "releases_per_agent": _mean(np.array([float(count.get("sent", math.nan)) for count in counted])),
         "bytes_per_agent": _mean(np.array([float(count.get("bytes", math.nan)) for count in counted])),
-        "curve": None if heard is None else _curve(heard.curve),
+        "curve": None if heard is None or heard.curve is None else _curve(heard.curve),
         "agents": {
             "name": run.manifest["names"],
             "records": [int(m) for m in scores.records],

@@ -21,7 +21,7 @@ import numpy as np
 
 from coordinator_free import baselines
 from coordinator_free.agent import Activation, Agent
-from coordinator_free.agents.registry import algorithm, make
+from coordinator_free.agents.registry import algorithm, make, releases_models
 from coordinator_free.losses import Loss, loss
 from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.accounting import total
@@ -78,9 +78,10 @@ class Trial:
 
     @property
     def is_consensus(self) -> bool:
-        """Whether the agents seek one common model."""
-        kind = algorithm(self.preparation.configuration.learning.algorithm)
-        return kind.activation is Activation.ROUNDS and not kind.addressed
+        """Whether the agents seek one common model, and release models."""
+        name = self.preparation.configuration.learning.algorithm
+        kind = algorithm(name)
+        return kind.activation is Activation.ROUNDS and not kind.addressed and releases_models(name)
 
     def vector(self, release: Release) -> FloatArray:
         """The model in a release."""

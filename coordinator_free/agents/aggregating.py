@@ -68,6 +68,7 @@ class Aggregating:
     activation: ClassVar[Activation] = Activation.ROUNDS
     newest_only: ClassVar[bool] = False
     addressed: ClassVar[bool] = False
+    releases_models: ClassVar[bool] = False
 
     def __init__(self, setting: Setting, stages: int) -> None:
         self._setting = checked(setting, self.charged(setting.updates))

@@ -49,6 +49,7 @@ class GraphSmoothing:
     activation: ClassVar[Activation] = Activation.POISSON
     newest_only: ClassVar[bool] = False
     addressed: ClassVar[bool] = False
+    releases_models: ClassVar[bool] = False
 
     def __init__(self, setting: Setting) -> None:
         self._setting = checked(setting, self.charged(setting.updates))

@@ -51,6 +51,11 @@ def algorithm(name: str) -> type[Agent]:
     return cast("type[Agent]", found)
 
 
+def releases_models(name: str) -> bool:
+    """Whether what the algorithm's agents release are models: a class says so where they are something else."""
+    return bool(getattr(algorithm(name), "releases_models", True))
+
+
 def make(name: str, setting: Setting) -> Agent:
     """An agent of algorithm ``name``."""
     return cast("Callable[[Setting], Agent]", algorithm(name))(setting)

@@ -214,3 +214,11 @@ def test_every_example_is_a_configuration() -> None:
         "movielens.toml",
     }
     assert all(isinstance(load(path), Configuration) for path in examples)
+
+
+def test_masks_without_the_package_that_makes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = private(learning={"algorithm": "gradient-descent", "aggregation": "masked-sum", "mu": None, "finish": None})
+    assert from_table(table).learning.aggregation == "masked-sum"
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r'learning\.aggregation = "masked-sum".*cryptography.*"secure"'):
+        from_table(table)

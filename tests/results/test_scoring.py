@@ -18,6 +18,8 @@ from node import scoring
 from node.run_folder import RunFolderError, read_run
 from node.scoring import Scores, score
 from node.shard import agent_folder
+from tests.configuration.tables import public
+from tests.results.conftest import finished
 
 KEYS = [
     "algorithm",
@@ -209,3 +211,19 @@ def test_quarters_hold_every_agent_once_the_smallest_first(agents: int) -> None:
     assert sorted(np.concatenate(groups).tolist()) == list(range(agents))
     for smaller, larger in itertools.pairwise(groups):
         assert records[smaller].max() <= records[larger].min()
+
+
+def test_gradients_are_not_scored_as_models(tmp_path: Path) -> None:
+    learning = {"algorithm": "gradient-descent", "loss": "logistic", "aggregation": "flood", "step": 1.0, "mu": None}
+    table = public(
+        data={"source": "breast-cancer", "agents": 4, "dimension": None},
+        topology={"kind": "complete"},
+        learning=learning,
+        clock={"updates": 5},
+    )
+    run = finished(tmp_path / "run", table)
+    results, details = read(run), read(run, "details.json")
+    assert results["together"] is not None
+    assert results["released_average"] is None
+    assert details["curve"] is None
+    assert not (tmp_path / "run" / "convergence.png").exists()
