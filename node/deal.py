@@ -458,13 +458,14 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, 
     digest = public_digest(c, graph.digest()).hex()
     judge = loss(c.learning.loss)
     earlier = earlier_runs(folder, dealt.digest)
-    manifest = {
+    manifest: dict[str, Any] = {
         "sottovoce": importlib.metadata.version("sottovoce"),
         "run": run,
         "name": c.run.name,
         "agents": preparation.agents,
         "names": list(dealt.names),
         "records": [len(shard.y) for shard in dealt.shards],
+        "releases": [],
         "features": list(dealt.features),
         "dimension": dealt.dimension,
         "metric": {"name": judge.metric, "larger_is_better": judge.larger_is_better},
@@ -492,6 +493,7 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, 
         shard_digest = rows.digest()
         public = {**preparation.public(agent), "run": run, "digest": digest, "shard_digest": shard_digest}
         write_shard(shard_path(building, agent), rows, public)
+        manifest["releases"].append(public["releases"])
         place = agent_folder(building, agent)
         place.mkdir(mode=0o700)
         secret = _secret(c, agent)

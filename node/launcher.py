@@ -148,7 +148,8 @@ class Cluster:
         self._folder = folder
         self._configuration = configuration
         self._agents = agents
-        self._planned = agents * configuration.clock.updates
+        self.planned = sum(json.loads((folder / "manifest.json").read_text()).get("releases", []))
+        """Releases of all agents together."""
         self._alive: dict[int | str, int] = {}
         self._ended: dict[int | str, int] = {}
         self._received = b""
@@ -277,7 +278,7 @@ class Cluster:
             ready=sum(State.READY <= status.state <= State.FINISHED for status in known),
             finished=sum(status.state is State.FINISHED for status in known),
             sent=sum(status.sent for status in known),
-            planned=self._planned,
+            planned=self.planned,
             charged=sum(status.charged for status in known),
             heard=_heard(self._folder),
             seconds=time.monotonic() - self._began,

@@ -76,12 +76,12 @@ def _run_processes(
         with _bars(console) as bars:
             tasks = {
                 "ready": bars.add_task("agents ready", total=agents),
-                "sent": bars.add_task("updates done", total=agents * configuration.clock.updates),
-                "heard": bars.add_task("releases heard", total=agents * configuration.clock.updates),
+                "sent": bars.add_task("updates done", total=cluster.planned),
+                "heard": bars.add_task("releases heard", total=cluster.planned),
             }
             tasks["finished"] = bars.add_task("agents finished", total=agents)
             if configuration.private:
-                tasks["charged"] = bars.add_task("budget spent", total=agents * configuration.clock.updates)
+                tasks["charged"] = bars.add_task("budget spent", total=cluster.planned)
 
             def show(progress: launcher.Progress) -> None:
                 for name, task in tasks.items():
