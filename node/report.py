@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from node.pictures import COLOURS, LABELS, marked, metric_name, sign_of, spans_decades
-from node.results import QUARTERS, facts, model_rows
+from node.results import caption, facts, model_rows
 
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;color:#1f2933;max-width:60rem;margin:2rem auto;padding:0 1rem}
@@ -57,8 +57,9 @@ def _table(results: dict[str, Any], details: dict[str, Any]) -> str:
     heads, rows, notes = model_rows(results, details)
     head = "".join(f"<th>{html.escape(cell)}</th>" for cell in heads)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    above = f"<p class='note'>{caption(details)}</p>" if caption(details) else ""
     below = "".join(f"<p class='note'>{html.escape(note)}</p>" for note in notes)
-    return f"<table><tr>{head}</tr>{body}</table><p class='note'>{QUARTERS}</p>{below}"
+    return f"<table><tr>{head}</tr>{body}</table>{above}{below}"
 
 
 def _gap(go: Any, details: dict[str, Any]) -> tuple[str, str, Any] | None:

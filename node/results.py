@@ -36,7 +36,7 @@ def render(results: dict[str, Any], details: dict[str, Any]) -> RenderableType:
     """The table, the facts below it, and the notes that must not be missed."""
     heads, rows, notes = model_rows(results, details)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), caption_justify="left")
-    table.caption = QUARTERS
+    table.caption = caption(details)
     for place, head in enumerate(heads):
         table.add_column(head, justify="left" if place == 0 else "right", no_wrap=True)
     for row in rows:
@@ -52,7 +52,7 @@ def render(results: dict[str, Any], details: dict[str, Any]) -> RenderableType:
 
 def model_rows(results: dict[str, Any], details: dict[str, Any]) -> tuple[list[str], list[list[str]], list[str]]:
     """Heads, rows and notes: each kind of model with its mean, its worst agent, and its mean by dataset size."""
-    quarters = details["quarters"]
+    quarters = details["quarters"] if caption(details) else []
     heads = [_metric(results), "mean", "worst", *(_span(quarter["records"]) for quarter in quarters)]
     rows = []
     for kind in ORDER:
@@ -69,6 +69,12 @@ def model_rows(results: dict[str, Any], details: dict[str, Any]) -> tuple[list[s
             ]
         )
     return heads, rows, _notes(results, details)
+
+
+def caption(details: dict[str, Any]) -> str | None:
+    """What the ranges over the last columns are; None where sizes hardly differ, and so there are no such columns."""
+    sizes = [size for quarter in details["quarters"] for size in quarter["records"]]
+    return QUARTERS if sizes and max(sizes) > 1.1 * min(sizes) else None
 
 
 def _notes(results: dict[str, Any], details: dict[str, Any]) -> list[str]:

@@ -124,3 +124,12 @@ def test_the_report_needs_nothing_else(private_run: Path) -> None:
     assert "<link" not in text
     assert "not covered by epsilon" in text
     assert "one pupil" in text
+
+
+def test_sizes_that_hardly_differ_have_no_columns(private_run: Path) -> None:
+    results, details = documents(private_run)
+    assert "ranges: quarters" in printed(results, details)
+    even = [{**quarter, "records": [4522, 4523]} for quarter in details["quarters"]]
+    text = printed(results, {**details, "quarters": even})
+    assert "ranges: quarters" not in text
+    assert "4522" not in text
