@@ -23,15 +23,8 @@ from coordinator_free.privacy.perturbed_objective import ObjectivePerturbation
 from coordinator_free.release import FloatArray
 
 
-class PublishedDual(DualPerturbation):
-    """DVP as printed (Zhang and Zhu 2017, Algorithm 2), ``alpha`` a round.
-
-    It claims alpha for each round with noise of rate zeta = alpha_hat, although two noise vectors differ by up to 2,
-    and says nothing of the total. Takes alpha_hat = alpha - 2 ln(1 + c1/k) where that is above 0; otherwise
-    Phi = C c1 / (B (e^(alpha/4) - 1)) - rho and alpha_hat = alpha/2.
-    """
-
-    name: ClassVar[str] = "dvp as published"
+class _AlphaARound:
+    """Spends ``alpha`` a round, as printed, whatever the configured total."""
 
     @staticmethod
     def calibrate(
@@ -44,6 +37,17 @@ class PublishedDual(DualPerturbation):
     ) -> FloatArray:
         """1 / alpha for each round: the printed claim."""
         return np.full(releases, 1.0 / float(learning["parameters"]["alpha"]))
+
+
+class PublishedDual(_AlphaARound, DualPerturbation):
+    """DVP as printed (Zhang and Zhu 2017, Algorithm 2), ``alpha`` a round.
+
+    It claims alpha for each round with noise of rate zeta = alpha_hat, although two noise vectors differ by up to 2,
+    and says nothing of the total. Takes alpha_hat = alpha - 2 ln(1 + c1/k) where that is above 0; otherwise
+    Phi = C c1 / (B (e^(alpha/4) - 1)) - rho and alpha_hat = alpha/2.
+    """
+
+    name: ClassVar[str] = "dvp as published"
 
     def _perturbation(self, index: int) -> tuple[float, ObjectivePerturbation]:
         alpha, shift = 1.0 / float(self._setting.multipliers[index]), self._gradient_shift()
@@ -57,22 +61,10 @@ class PublishedDual(DualPerturbation):
         return phi, ObjectivePerturbation(shift, shift / (2.0 * hat), jacobian, self._setting.dimension)
 
 
-class PublishedPrimal(PrimalPerturbation):
+class PublishedPrimal(_AlphaARound, PrimalPerturbation):
     """PVP as printed (Algorithm 3), ``alpha`` a round: the agent's own noise comes back in its next step."""
 
     name: ClassVar[str] = "pvp as published"
-
-    @staticmethod
-    def calibrate(
-        mechanism: str,  # noqa: ARG004
-        releases: int,
-        epsilon: float,  # noqa: ARG004
-        delta: float,  # noqa: ARG004
-        learning: Mapping[str, Any],
-        dimension: int,  # noqa: ARG004
-    ) -> FloatArray:
-        """1 / alpha for each round: the printed claim."""
-        return np.full(releases, 1.0 / float(learning["parameters"]["alpha"]))
 
 
 class GivenRates(PenaltyPerturbation):

@@ -137,14 +137,20 @@ def test_interrupted_everything_ends_and_nothing_looks_finished(tmp_path: Path) 
     assert not (folder / "results.json").exists()
 
 
-@pytest.mark.processes
-def test_the_launcher_killed_the_agents_finish_and_status_scores(tmp_path: Path) -> None:
-    config = written(tmp_path / "c.toml", table(clock={"rate": 20.0}))
+def without_its_launcher(tmp_path: Path, rate: float) -> Path:
+    """The folder of a run that goes on after its launcher was killed."""
+    config = written(tmp_path / "c.toml", table(clock={"rate": rate}))
     folder = tmp_path / "run"
     run = subprocess.Popen([*SOTTOVOCE, "run", str(config), "--out", str(folder)], stderr=subprocess.DEVNULL)
     until(lambda: ready(folder))
     os.kill(run.pid, signal.SIGKILL)
     run.wait()
+    return folder
+
+
+@pytest.mark.processes
+def test_the_launcher_killed_the_agents_finish_and_status_scores(tmp_path: Path) -> None:
+    folder = without_its_launcher(tmp_path, rate=20.0)
     until(lambda: running_zygote(folder) is None)
     done = sottovoce("status", folder, "--json")
     assert done.returncode == 0, done.stderr
@@ -157,12 +163,7 @@ def test_the_launcher_killed_the_agents_finish_and_status_scores(tmp_path: Path)
 
 @pytest.mark.processes
 def test_stop_ends_a_run_whose_launcher_is_gone(tmp_path: Path) -> None:
-    config = written(tmp_path / "c.toml", table(clock={"rate": 1.0}))
-    folder = tmp_path / "run"
-    run = subprocess.Popen([*SOTTOVOCE, "run", str(config), "--out", str(folder)], stderr=subprocess.DEVNULL)
-    until(lambda: ready(folder))
-    os.kill(run.pid, signal.SIGKILL)
-    run.wait()
+    folder = without_its_launcher(tmp_path, rate=1.0)
     assert sottovoce("stop", folder).returncode == 0
     assert running_zygote(folder) is None
     until(lambda: processes_of(folder) == {}, 5.0)
