@@ -69,6 +69,20 @@ class LocalProblem:
     def _row_norms(self) -> dict[str, FloatArray]:
         return {"l1": np.abs(self.x).sum(axis=1), "l2": np.sqrt(np.einsum("ij,ij->i", self.x, self.x))}
 
+    @cached_property
+    def _limits(self) -> dict[tuple[float, str], tuple[FloatArray, FloatArray]]:
+        return {}
+
+    def _slope_limits(self, clip: float, norm: str) -> tuple[FloatArray, FloatArray]:
+        """Least and largest slope of each record with which its gradient is not longer than ``clip``."""
+        limits = self._limits.get((clip, norm))
+        if limits is None:
+            norms = self._row_norms[norm]
+            with np.errstate(over="ignore", divide="ignore"):
+                largest = clip / norms  # infinite where no slope makes the gradient too long
+            limits = self._limits[clip, norm] = -largest, largest
+        return limits
+
     def value(self, theta: FloatArray) -> float:
         """L_i(theta)."""
         fit = float(np.mean(self.loss.values(theta, self.x, self.y))) if self.records else 0.0
@@ -89,10 +103,10 @@ class LocalProblem:
         if self.records == 0:
             return regular
         slopes = self.loss.derivatives(theta, self.x, self.y)
-        norms = np.abs(slopes)
-        norms *= self._row_norms[norm]
-        slopes *= clip / np.maximum(norms, clip, out=norms)
-        mean: FloatArray = slopes @ self.x
+        least, largest = self._slope_limits(clip, norm)
+        np.minimum(slopes, largest, out=slopes)
+        np.maximum(slopes, least, out=slopes)
+        mean: FloatArray = np.dot(slopes, self.x)
         mean /= self.records
         mean += regular
         return mean

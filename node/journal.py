@@ -18,6 +18,7 @@ import msgpack
 from node.wire import Parts
 
 _HEAD = struct.Struct("<II")
+_pack = msgpack.Packer(use_bin_type=True).pack
 
 
 class Journal:
@@ -30,9 +31,9 @@ class Journal:
             os.ftruncate(self._file, whole)
 
     def write(self, time_ns: int, parts: Parts) -> None:
-        payload = msgpack.packb([time_ns, *parts], use_bin_type=True)
-        record = _HEAD.pack(len(payload), zlib.crc32(payload)) + payload
-        if os.write(self._file, record) != len(record):
+        payload = _pack([time_ns, *parts])
+        head = _HEAD.pack(len(payload), zlib.crc32(payload))
+        if os.writev(self._file, (head, payload)) != len(head) + len(payload):
             raise OSError(28, "the journal could not be written whole")
 
     def close(self) -> None:

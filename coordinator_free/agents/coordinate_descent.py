@@ -19,7 +19,7 @@ from coordinator_free.agent import Setting
 from coordinator_free.agents.asynchronous import Asynchronous
 from coordinator_free.agents.settings import SettingError
 from coordinator_free.privacy.mechanisms import NORMS, Mechanism, mechanism
-from coordinator_free.privacy.noise import Stream
+from coordinator_free.privacy.noise import Streams
 from coordinator_free.release import Release
 
 
@@ -39,6 +39,8 @@ class CoordinateDescent(Asynchronous):
         self._norm = NORMS.get(setting.mechanism)
         self._clip = setting.clip or math.nan
         self._private = self._norm is not None and self._problem.records > 0
+        self._noise = Streams(setting.secret)
+        self._charges: dict[float, Mechanism] = {}  # by noise multiplier: most releases have the same
         self._start = str(setting.learning.get("start", "zero"))
         if self._start not in ("zero", "local"):
             raise SettingError(f"learning.start = {self._start!r}: accepted are zero and local")
@@ -66,13 +68,16 @@ class CoordinateDescent(Asynchronous):
         model += (1.0 - self._step) * self._model
         charge = self.charge(self._next)
         if charge is not None:
-            model = charge.perturb(model, Stream(self._setting.secret, self._next))
+            model = charge.perturb(model, self._noise[self._next])
         return self._say(model)
 
     def charge(self, index: int) -> Mechanism | None:
         if not self._private or index >= self._setting.updates:
             return None
-        sensitivity = self._step * self._pull * 2.0 * self._clip / self._problem.records
-        return mechanism(
-            self._setting.mechanism, sensitivity, float(self._setting.multipliers[index]), self._setting.dimension
-        )
+        multiplier = float(self._setting.multipliers[index])
+        charge = self._charges.get(multiplier)
+        if charge is None:
+            sensitivity = self._step * self._pull * 2.0 * self._clip / self._problem.records
+            charge = mechanism(self._setting.mechanism, sensitivity, multiplier, self._setting.dimension)
+            self._charges[multiplier] = charge
+        return charge

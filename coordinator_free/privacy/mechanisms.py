@@ -14,19 +14,26 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from coordinator_free.privacy.noise import FloatArray, Stream, discrete_laplace, exponential, standard_normal
+from coordinator_free.privacy.noise import (
+    FloatArray,
+    Stream,
+    discrete_laplace,
+    exponential,
+    standard_normal,
+    standard_normals,
+)
 
 GRID = 2.0**-20
 """Step of the public grid on which every noised release lies."""
 _STEPS = 2.0**20
 LARGEST = 2.0**31
-"""A release of this norm or more is refused: grid arithmetic in float64 would no longer be exact."""
+"""A value with a coordinate of this size or more is refused: grid arithmetic in float64 would no longer be exact."""
 _LARGEST_SCALE = 2.0**24
 
 
@@ -108,24 +115,22 @@ class _Additive:
         return self.scale / self.sensitivity
 
     def _noise_steps(self, dimension: int, stream: Stream) -> FloatArray:
+        """The noise in steps of the grid, none of them -0.0."""
         raise NotImplementedError
 
     def noise(self, dimension: int, stream: Stream) -> FloatArray:
         return self._noise_steps(dimension, stream) * GRID
 
     def perturb(self, vector: FloatArray, stream: Stream) -> FloatArray:
-        with np.errstate(over="ignore", invalid="ignore"):
-            steps = np.rint(vector * _STEPS)
-            steps += self._noise_steps(vector.shape[0], stream)
-            steps *= GRID
-            # The Euclidean norm bounds every coordinate. Noise is far below `LARGEST` (its scale is bounded), so a
-            # value for which the arithmetic was not exact does not pass; nor does a NaN.
-            squared = np.dot(steps, steps)
-        if not squared < LARGEST**2:
-            raise MechanismError("a vector to be released is not finite, or its norm is not below 2^31")
-        steps += 0.0  # turns -0.0 into 0.0
-        release: FloatArray = steps
-        return release
+        # Noise is far below `LARGEST` (its scale is bounded), so a value for which the arithmetic would not be exact
+        # does not pass; nor does a NaN.
+        if not np.maximum.reduce(np.abs(vector), initial=0.0) < LARGEST:
+            raise MechanismError("a vector to be released is not finite, or not below 2^31 in each coordinate")
+        steps: FloatArray = vector * _STEPS
+        np.rint(steps, out=steps)
+        steps += self._noise_steps(vector.shape[0], stream)
+        steps *= GRID
+        return steps
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "norm": self.norm, "sensitivity": self.sensitivity, "scale": self.scale}
@@ -169,9 +174,13 @@ class Gaussian(_Additive):
     norm = "l2"
 
     def _noise_steps(self, dimension: int, stream: Stream) -> FloatArray:
-        normal = standard_normal(stream, dimension)
-        normal *= self.scale * _STEPS
-        return np.rint(normal, out=normal)
+        return stream.sample(self._rounded, dimension)
+
+    def _rounded(self, streams: Sequence[Stream], dimension: int) -> FloatArray:
+        normal = standard_normals(streams, dimension) * (self.scale * _STEPS)
+        np.rint(normal, out=normal)
+        normal += 0.0  # turns -0.0 into 0.0
+        return normal
 
     def log_density(self, noise: FloatArray) -> FloatArray:
         constant = noise.shape[-1] * math.log(self.scale * math.sqrt(2.0 * math.pi))
@@ -204,7 +213,9 @@ class GammaNorm(_Additive):
         length = exponential(stream, dimension).sum() * self.scale * _STEPS
         direction = standard_normal(stream, dimension)
         direction *= length / math.sqrt(float(direction @ direction))
-        return np.rint(direction, out=direction)
+        np.rint(direction, out=direction)
+        direction += 0.0  # turns -0.0 into 0.0
+        return direction
 
     def log_density(self, noise: FloatArray) -> FloatArray:
         d = self.dimension

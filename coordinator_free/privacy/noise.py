@@ -11,8 +11,10 @@ Rules that hold here:
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +26,11 @@ _DOMAIN = b"sottovoce release noise 1\x00"
 _SIMULATION_DOMAIN = b"sottovoce simulation secret 1\x00"
 SECRET_BYTES = 32
 """Length of a secret that is drawn from the operating system."""
+
+_TOGETHER = 16
+"""Releases whose first draws are made together, at most."""
+_LARGEST_DRAW = 4096
+"""Numbers that are drawn together, at most."""
 
 _LN2 = math.log(2.0)
 _MANTISSA = np.uint64((1 << 52) - 1)
@@ -47,15 +54,17 @@ class Stream:
     2^64 - 1. Raises ``ValueError`` for anything else.
     """
 
-    __slots__ = ("_drawn", "_hash")
+    __slots__ = ("_ahead", "_drawn", "_hash", "_ready")
 
-    def __init__(self, secret: bytes, index: int) -> None:
+    def __init__(self, secret: bytes, index: int, ahead: _Ahead | None = None) -> None:
         if len(secret) < 16:
             raise ValueError(f"secret has {len(secret)} bytes; at least 16 are needed")
         if not 0 <= index < 1 << 64:
             raise ValueError(f"index = {index}; accepted: 0 to 2^64 - 1")
         self._hash = hashlib.shake_256(_DOMAIN + len(secret).to_bytes(8, "big") + secret + index.to_bytes(8, "big"))
         self._drawn = 0
+        self._ahead = ahead
+        self._ready: tuple[_Sampler, int, FloatArray] | None = None
 
     def words(self, count: int) -> WordArray:
         """The next ``count`` words of 64 independent uniform bits; shape (count,)."""
@@ -63,6 +72,53 @@ class Stream:
         self._drawn = start + 8 * count
         # The digest has no cursor: a second draw hashes from the start again and drops what was handed out.
         return np.frombuffer(self._hash.digest(self._drawn), dtype="<u8", offset=start)
+
+    def sample(self, sampler: _Sampler, count: int) -> FloatArray:
+        """The next ``count`` draws of ``sampler``; shape (count,)."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead(self, sampler, count)
+        ready, self._ready = self._ready, None
+        if ready is not None:
+            if ready[0] == sampler and ready[1] == count:
+                return ready[2]
+            self._drawn = 0  # something else was made ready, and nothing of it was handed out
+        drawn: FloatArray = sampler([self], count)[0]
+        return drawn
+
+
+_Sampler = Callable[[Sequence[Stream], int], FloatArray]
+"""One row of ``count`` draws for each stream, the same whatever other streams are there."""
+_Ahead = Callable[[Stream, _Sampler, int], None]
+
+
+class Streams:
+    """The streams of one agent's releases, for asking in rising order.
+
+    The first draws of several releases to come are made together: arrays of a hundred numbers cost mostly the calls.
+    Each is the same as from a `Stream` of its own.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+        self._made: dict[int, Stream] = {}
+
+    def __getitem__(self, index: int) -> Stream:
+        stream = self._made.pop(index, None)
+        if stream is None:
+            self._made.clear()
+            stream = Stream(self._secret, index, functools.partial(self._make_ready, index))
+        return stream
+
+    def _make_ready(self, index: int, stream: Stream, sampler: _Sampler, count: int) -> None:
+        together = min(_TOGETHER, _LARGEST_DRAW // max(1, count))
+        if together < 2:
+            return
+        later = range(index + 1, min(index + together, 1 << 64))
+        self._made = {k: Stream(self._secret, k) for k in later}
+        streams = [stream, *self._made.values()]
+        for each, row in zip(streams, sampler(streams, count), strict=True):
+            each._ready = (sampler, count, row)
 
 
 def simulation_secret(seed: int, agent: int) -> bytes:
@@ -77,18 +133,33 @@ def _uniform(words: WordArray) -> FloatArray:
     return bits.view(np.float64)
 
 
-def _exponential(words: WordArray, stream: Stream) -> FloatArray:
-    """One standard exponential variable for each word; ``stream`` goes on where a word's top bits are all zero."""
+def _exponential(words: WordArray, streams: Sequence[Stream]) -> FloatArray:
+    """One standard exponential variable for each word, a row for each stream.
+
+    A row's stream goes on where a word's top bits are all zero.
+    """
     top = words >> _TOP
     value: FloatArray = _HALVINGS.take(top.view(np.int64))
     value -= np.log(_uniform(words))
     if np.count_nonzero(top) < top.size:
-        open_ended = np.flatnonzero(top == 0)
-        while open_ended.size:
-            more = stream.words(open_ended.size)
-            value[open_ended] += [_zeros(int(word), 64) * _LN2 for word in more]
-            open_ended = open_ended[more == 0]
+        for row in np.flatnonzero((top == 0).any(axis=1)).tolist():
+            open_ended = np.flatnonzero(top[row] == 0)
+            while open_ended.size:
+                more = streams[row].words(open_ended.size)
+                value[row, open_ended] += [_zeros(int(word), 64) * _LN2 for word in more]
+                open_ended = open_ended[more == 0]
     return value
+
+
+def _words(streams: Sequence[Stream], count: int) -> WordArray:
+    """``count`` words of each stream; shape (streams, count)."""
+    if len(streams) == 1:
+        return streams[0].words(count)[None, :]
+    return np.stack([stream.words(count) for stream in streams])
+
+
+def _exponentials(streams: Sequence[Stream], count: int) -> FloatArray:
+    return _exponential(_words(streams, count), streams)
 
 
 def exponential(stream: Stream, count: int) -> FloatArray:
@@ -97,7 +168,7 @@ def exponential(stream: Stream, count: int) -> FloatArray:
     K is geometric(1/2) and unbounded. F = ln 2 - log(1 + U), U of 52 bits, is exponential truncated to (0, ln 2]. So E
     has a fine step around every value however large: every quantile's place is off by at most (2 + E) 2^-52.
     """
-    return _exponential(stream.words(count), stream)
+    return stream.sample(_exponentials, count)
 
 
 def discrete_laplace(stream: Stream, count: int, steps: float) -> FloatArray:
@@ -114,6 +185,21 @@ def discrete_laplace(stream: Stream, count: int, steps: float) -> FloatArray:
     return difference
 
 
+def standard_normals(streams: Sequence[Stream], count: int) -> FloatArray:
+    """`standard_normal` for several streams, a row for each; shape (streams, count)."""
+    pairs = (count + 1) // 2
+    words = _words(streams, 2 * pairs)
+    radius = _exponential(words[:, :pairs], streams)
+    radius *= 2.0
+    np.sqrt(radius, out=radius)
+    angle = _uniform(words[:, pairs:])
+    angle *= 2.0 * math.pi
+    normal = np.empty((len(streams), 2 * pairs))
+    np.multiply(radius, np.cos(angle), out=normal[:, :pairs])
+    np.multiply(radius, np.sin(angle), out=normal[:, pairs:])
+    return normal[:, :count]
+
+
 def standard_normal(stream: Stream, count: int) -> FloatArray:
     """``count`` independent standard normal variables, by Box and Muller with sqrt(2 E) as radius; shape (count,).
 
@@ -121,14 +207,4 @@ def standard_normal(stream: Stream, count: int) -> FloatArray:
     off by at most (1 + |z|) 2^-50. A cell of width w keeps its probability up to a relative error of
     (1 + |z|)^2 2^-49 / w: 2e-7 for w = 2^-20 (deviation 1 on the grid) at |z| = 9.
     """
-    pairs = (count + 1) // 2
-    words = stream.words(2 * pairs)
-    radius = _exponential(words[:pairs], stream)
-    radius *= 2.0
-    np.sqrt(radius, out=radius)
-    angle = _uniform(words[pairs:])
-    angle *= 2.0 * math.pi
-    normal = np.empty(2 * pairs)
-    np.multiply(radius, np.cos(angle), out=normal[:pairs])
-    np.multiply(radius, np.sin(angle), out=normal[pairs:])
-    return normal[:count]
+    return stream.sample(standard_normals, count)
