@@ -401,7 +401,8 @@ class Life:
             self._state = State.FINISHED
         self._show()
         self._say_done()
-        next_repeat = time.monotonic() + around.repeat
+        patience = around.repeat
+        next_repeat = time.monotonic() + patience
         self._heard_at = time.monotonic()
         while True:
             self._check_stop()
@@ -428,7 +429,11 @@ class Life:
                 break
             if now >= next_repeat:
                 self._repeat(done=True)
-                next_repeat = now + around.repeat
+                # Who is in a round may need the last release. Everybody else waits for the slowest, and a thousand who
+                # repeat themselves every second would keep it from ever ending.
+                if isinstance(self._inbox, NewestInbox) or len(self._done) == len(around.neighbours):
+                    patience = min(2 * patience, 10 * around.repeat)
+                next_repeat = now + patience
             self._post.wait(next_repeat - now)
 
     def fail(self, reason: str) -> None:
