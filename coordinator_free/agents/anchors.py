@@ -14,7 +14,9 @@ et al. (2018), appendix C.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -85,6 +87,20 @@ class Anchor:
                 f"privacy.clip = {clip:g}: a row is longer than {row_bound:g}, and exact minimisers cannot clip; "
                 "scale the rows, or raise the clip"
             )
+
+    @staticmethod
+    def calibrate(
+        mechanism: str,  # noqa: ARG004
+        releases: int,  # noqa: ARG004
+        epsilon: float,
+        delta: float,  # noqa: ARG004
+        learning: Mapping[str, Any],
+        dimension: int,  # noqa: ARG004
+    ) -> FloatArray | None:
+        """Objective perturbation is pure: it gets all of epsilon, whatever delta. None: as for any single release."""
+        if learning.get("anchor") == "objective-perturbation":
+            return np.array([1.0 / (epsilon * (1.0 - 1e-9))])
+        return None
 
     def charge(self) -> Mechanism | None:
         """What the anchor costs; None if nothing of the data is in it, or nothing protects it."""

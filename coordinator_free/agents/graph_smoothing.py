@@ -68,6 +68,8 @@ class GraphSmoothing:
         self._anchor = Anchor(replace(setting, learning={**learning, **unit}))
         self._begin(0)
 
+    calibrate = staticmethod(Anchor.calibrate)
+
     @staticmethod
     def charged(updates: int) -> int:
         """How many releases are charged, the first ones."""

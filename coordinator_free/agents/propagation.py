@@ -39,6 +39,8 @@ class Propagation(Asynchronous):
         self._pull = float(setting.learning["mu"]) * setting.confidence  # mu c_i
         self._anchor: FloatArray | None = None
 
+    calibrate = staticmethod(Anchor.calibrate)
+
     @staticmethod
     def charged(updates: int) -> int:
         """How many releases are charged, the first ones."""

@@ -12,6 +12,7 @@ from coordinator_free.agents.propagation import Propagation, propagated
 from coordinator_free.agents.settings import SettingError
 from coordinator_free.losses import LOGISTIC, SQUARED
 from coordinator_free.objective import LocalProblem
+from coordinator_free.privacy.accounting import calibrate, total
 from coordinator_free.privacy.mechanisms import GRID
 from coordinator_free.twin import reexecute, run_asynchronous
 
@@ -79,6 +80,22 @@ def test_only_the_anchor_is_charged_and_a_restart_never_draws_it_again(
     alone = again.wake().vector
     pull = again._pull
     assert alone.tobytes() == ((np.zeros(3) + pull * first[2]) / (1 + pull)).tobytes()
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize(
+    ("anchor", "mechanism"), [("output-perturbation", "gamma-norm"), ("objective-perturbation", "gamma-norm")]
+)
+def test_a_calibrated_anchor_costs_the_budget_and_not_more(
+    anchor: str, mechanism: str, delta: float, regular, problems, team
+) -> None:
+    bought = Propagation.calibrate(mechanism, 20, 1.0, delta, {"anchor": anchor}, 3)
+    if bought is None:
+        bought = calibrate(mechanism, 1, 1.0, delta, dimension=3)
+    made = problems(6, 3, LOGISTIC)
+    agents = private(team, regular(6, 3), made, anchor, mechanism, multiplier=float(bought[0]))
+    for agent in agents:
+        assert 0.999 < total([agent.charge(0)], delta).epsilon <= 1.0
 
 
 def test_it_is_executed_again_bit_for_bit(regular, problems, team) -> None:

@@ -10,12 +10,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from coordinator_free.privacy.mechanisms import mechanism
 from coordinator_free.privacy.noise import (
     Stream,
+    Streams,
     WordArray,
     discrete_laplace,
     exponential,
@@ -62,6 +64,30 @@ def test_a_stream_hands_nothing_out_twice() -> None:
     parts = [word for count in (1, 30, 0, 69) for word in stream.words(count)]
     assert parts == whole
     assert len(set(whole)) == 100
+
+
+@given(
+    # In rising order, as agents ask, and in any other.
+    st.one_of(st.integers(1, 40).map(lambda n: list(range(n))), st.lists(st.integers(0, 60), min_size=1, max_size=40)),
+    st.sampled_from(["gaussian", "laplace", "gamma-norm"]),
+    st.sampled_from([1, 2, 7, 100, 3000]),
+)
+@settings(deadline=None, max_examples=60)
+def test_noise_that_was_drawn_ahead_is_the_noise_of_its_index(indices: list[int], family: str, dimension: int) -> None:
+    ahead = Streams(SECRET)
+    for step, index in enumerate(indices):
+        of = mechanism(family, 1.0, 1.0 + (step // 5) * 0.5, dimension)  # now and then another scale
+        drawn = of.noise(dimension, ahead[index])
+        assert drawn.tobytes() == of.noise(dimension, Stream(SECRET, index)).tobytes()
+        assert not np.signbit(drawn[drawn == 0]).any()
+
+
+def test_draws_after_the_first_go_on_where_it_ended() -> None:
+    ahead, plain = Streams(SECRET), [Stream(SECRET, index) for index in range(3)]
+    for index in range(3):
+        stream = ahead[index]
+        for sampler, count in ((exponential, 5), (standard_normal, 9), (exponential, 2)):
+            assert sampler(stream, count).tolist() == sampler(plain[index], count).tolist()
 
 
 @pytest.mark.parametrize(("secret", "index"), [(b"short", 0), (SECRET, -1), (SECRET, 2**64)])
