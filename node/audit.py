@@ -21,7 +21,9 @@ from typing import Any
 import numpy as np
 
 from coordinator_free.agent import Agent, Setting
+from coordinator_free.agents.anchors import Anchor
 from coordinator_free.agents.dual_perturbation import DualPerturbation
+from coordinator_free.agents.propagation import Propagation
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.attacks import membership, noise_tests, objective, reconstruction, side_channels
 from coordinator_free.attacks.bounds import Bound, attacked, expected
@@ -312,12 +314,32 @@ class Auditor:
 
     def _rounds(self, agent: int) -> list[objective.Round]:
         """The perturbed objectives of an agent. Raises `InversionError`."""
-        if not issubclass(self._make, DualPerturbation):
+        if issubclass(self._make, DualPerturbation):
+            return objective.observe(self._make, self._setting(agent), self._recording.of(agent), self._recording.heard)
+        if not self._perturbs_objective(agent):
             raise InversionError(f"{self._run.manifest['algorithm']} keeps its noise where the audit cannot see it")
-        return objective.observe(self._make, self._setting(agent), self._recording.of(agent), self._recording.heard)
+        setting = self._setting(agent)
+        curvature, mechanism = Anchor(setting).perturbation()
+        first = [release for release in self._recording.of(agent) if release.index == 0]
+        return [objective.Round(release, curvature, np.zeros(setting.dimension), mechanism) for release in first]
+
+    def _perturbs_objective(self, agent: int) -> bool:
+        """Whether the agent's noise is in its objective."""
+        if issubclass(self._make, DualPerturbation):
+            return True
+        anchor = self._run.public[agent]["learning"].get("anchor")
+        return issubclass(self._make, Propagation) and anchor == "objective-perturbation"
+
+    def _longest_row(self, agent: int) -> float:
+        """How long a replaced row may be where exact minimisers cannot clip."""
+        if issubclass(self._make, DualPerturbation):
+            return self._make(self._setting(agent)).row_bound
+        setting = self._setting(agent)
+        return float(setting.clip or math.nan) / setting.problem.loss.slope_bound
 
     def _capacity(self, agent: int) -> float:
-        return float(self._run.public[agent]["learning"]["capacity"])
+        """What the mean loss is multiplied with in a perturbed objective."""
+        return float(self._run.public[agent]["learning"].get("capacity", 1.0))
 
     def inverted(self, agent: int) -> list[Inverted]:
         """The agent's releases with their exact values. Raises `InversionError`."""
@@ -352,7 +374,7 @@ class Auditor:
         audited = []
         for agent in range(self._run.agents):
             account = self._accounts[agent]
-            accounted = self._accounted(account)
+            accounted = self._accounted(agent, account)
             result = AgentAudit(
                 agent=agent,
                 budget=None if account.budget is None else account.budget[0],
@@ -369,9 +391,11 @@ class Auditor:
         self._exceeded(audited, tried)
         return audited
 
-    def _accounted(self, account: Account) -> Total | None:
+    def _accounted(self, agent: int, account: Account) -> Total | None:
+        """None where nothing is private, or where a release that holds something of the data was charged nothing."""
         charged = account.all_charged()
-        if account.budget is None or any(mechanism is None for mechanism in charged):
+        free = [i for c in account.charges if c.mechanism is None for i in range(c.first, c.last + 1)]
+        if account.budget is None or any(self._agent(agent).charge(index) is not None for index in free):
             return None
         return total(charged, self._delta) if charged else Total(0.0, "nothing charged", 0.0, 0.0, 0.0)
 
@@ -390,12 +414,12 @@ class Auditor:
                 worst = worst_alternative(world, at, record=record, row_bound=self._row_bound(agent))
                 scores = attack_scores(world, worst.replacement, 2 * trials, noise)
                 replaced, attained = worst.replacement.record, worst.attained
-            elif issubclass(self._make, DualPerturbation) and self._private:
+            elif self._private and self._perturbs_objective(agent):
                 rounds, capacity = self._rounds(agent), self._capacity(agent)
                 made = objective.affordable(trials, problem.records, problem.dimension, len(rounds))
                 if made < 2:
                     return _Tried(why="too many records and features for the trials of an objective perturbation")
-                row_bound = self._make(self._setting(agent)).row_bound
+                row_bound = self._longest_row(agent)
                 replacement, attained = objective.worst_replacement(
                     self._setting(agent), capacity, rounds, row_bound=row_bound, record=record
                 )

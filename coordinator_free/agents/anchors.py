@@ -107,7 +107,7 @@ class Anchor:
         if not self._private:
             return None
         if self._kind == "objective-perturbation":
-            return self._perturbation()[1]
+            return self.perturbation()[1]
         setting, records = self._setting, self._problem.records
         clip = float(setting.clip or math.nan)
         if self._kind == "gradient":
@@ -116,8 +116,8 @@ class Anchor:
             exact = (clip / records + SOLVED) / self._lambda  # the solver's own error moves it too
         return mechanism(setting.mechanism, exact, float(setting.multipliers[0]), setting.dimension)
 
-    def vector(self) -> FloatArray:
-        """The anchor, shape (p,): the vector of release 0."""
+    def vector(self, charge: Mechanism | None) -> FloatArray:
+        """The anchor, shape (p,): the vector of release 0, which costs ``charge``."""
         setting, problem = self._setting, self._problem
         if self._kind == "zero" or problem.records == 0:
             return np.zeros(setting.dimension)
@@ -132,7 +132,6 @@ class Anchor:
             clip = float(setting.clip or math.nan)
             plain = replace(problem, regularisation=0.0)
             exact = -self._scale * (plain.gradient(zero) if norm is None else plain.clipped_gradient(zero, clip, norm))
-        charge = self.charge()
         return exact if charge is None else charge.perturb(exact, Stream(setting.secret, 0))
 
     def _minimise(self, curvature: float, linear: FloatArray) -> FloatArray:
@@ -144,23 +143,24 @@ class Anchor:
         steps = FIXED_STEPS if self._private else None
         return solver.minimise(curvature, linear, np.zeros(self._setting.dimension), steps)
 
-    def _perturbation(self) -> tuple[float, ObjectivePerturbation]:
-        """Extra curvature, and the mechanism, that make one release pure 1 / multiplier."""
+    def perturbation(self) -> tuple[float, ObjectivePerturbation]:
+        """The quadratic's curvature, and the mechanism, that make one release pure 1 / multiplier."""
         judge, records = self._problem.loss, self._problem.records
         clip = float(self._setting.clip or math.nan)
-        return penalised(
+        extra, mechanism = penalised(
             2.0 * clip / records,
             1.0 / float(self._setting.multipliers[0]),
             judge.curvature_bound * (clip / judge.slope_bound) ** 2 / records,
             2.0 * self._lambda,
             self._setting.dimension,
         )
+        return 2.0 * self._lambda + extra, mechanism
 
     def _perturbed_minimiser(self) -> FloatArray:
         if not self._private:
             return self._minimise(2.0 * self._lambda, np.zeros(self._setting.dimension))
-        extra, perturbation = self._perturbation()
+        curvature, perturbation = self.perturbation()
         noise = perturbation.noise(self._setting.dimension, Stream(self._setting.secret, 0))
-        exact = self._minimise(2.0 * self._lambda + extra, noise)
+        exact = self._minimise(curvature, noise)
         rounded: FloatArray = np.rint(exact / GRID) * GRID + 0.0  # post-processing
         return rounded

@@ -135,7 +135,7 @@ class Averaging(Aggregating):
 
     def _contribution(self, stage: int) -> tuple[FloatArray, Mechanism | None]:
         if self._anchor is not None:
-            return self._anchor.vector(), None
+            return self._anchor.vector(self._anchor.charge()), None
         due = self._stage_charge(stage)
         noise: FloatArray | None = None
         if due is not None:

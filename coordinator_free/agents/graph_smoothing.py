@@ -68,8 +68,6 @@ class GraphSmoothing:
         self._anchor = Anchor(replace(setting, learning={**learning, **unit}))
         self._begin(0)
 
-    calibrate = staticmethod(Anchor.calibrate)
-
     @staticmethod
     def charged(updates: int) -> int:
         """How many releases are charged, the first ones."""
@@ -103,7 +101,7 @@ class GraphSmoothing:
             noise = 0.0 if charge is None else charge.scale**2
             variance = noise + 1.0 / (setting.dimension * setting.problem.records)
             deviation = np.ceil(np.sqrt(variance) / GRID) * GRID
-        return np.concatenate(([setting.agent, deviation], self._anchor.vector()))
+        return np.concatenate(([setting.agent, deviation], self._anchor.vector(self._anchor.charge())))
 
     def start(self) -> Release | None:
         return None

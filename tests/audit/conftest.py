@@ -27,10 +27,10 @@ records = [12, 20]
 kind = "ring"
 
 [learning]
-algorithm = "coordinate-descent"
+{algorithm}
 loss = "logistic"
 mu = 2.5
-smoothness = {smoothness}
+{smoothness}
 
 [clock]
 rate = 1.0
@@ -43,10 +43,11 @@ GAUSSIAN = 'mechanism = "gaussian"\nepsilon = 2.0\ndelta = 1e-3\nclip = 1.0'
 LAPLACE = 'mechanism = "laplace"\nepsilon = 2.0\ndelta = 1e-3\nclip = 1.0'
 
 
-def deal(folder: Path, privacy: str) -> Path:
+def deal(folder: Path, privacy: str, algorithm: str = 'algorithm = "coordinate-descent"') -> Path:
     configuration = folder.with_suffix(".toml")
-    smoothness = '"data"' if privacy == "" else "1.0"
-    configuration.write_text(CONFIGURATION.format(privacy=privacy, smoothness=smoothness))
+    known = '"data"' if privacy == "" else "1.0"
+    smoothness = f"smoothness = {known}" if "descent" in algorithm else ""
+    configuration.write_text(CONFIGURATION.format(privacy=privacy, smoothness=smoothness, algorithm=algorithm))
     deal_run(load(configuration, []), folder)
     return folder
 

@@ -98,6 +98,21 @@ def test_laplace_runs_are_audited_too(tmp_path):
     assert found.agents[0].attacked <= found.agents[0].accounted
 
 
+@pytest.mark.parametrize(
+    ("anchor", "mechanism"), [("objective-perturbation", "gamma-norm"), ("output-perturbation", "gaussian")]
+)
+def test_of_a_run_with_one_charged_release_the_rest_is_free(tmp_path, anchor, mechanism):
+    privacy = f'mechanism = "{mechanism}"\nepsilon = 1.0\ndelta = 1e-3\nclip = 4.0'
+    folder = deal(tmp_path / "one-shot", privacy, f'algorithm = "propagation"\nanchor = "{anchor}"')
+    run_twin(folder)
+    found = audit(folder, trials=200, agents=[0], secret=SECRET)
+    assert found.ok, found.findings
+    assert found.noise["releases"] == 8
+    assert found.agents[0].accounted == pytest.approx(1.0, rel=1e-2)  # pure 1 is less at a delta
+    assert found.agents[0].attacked is not None, found.agents[0]
+    assert found.agents[0].attacked <= found.agents[0].accounted
+
+
 @pytest.mark.parametrize("fraction", [0.5, 0.0])
 def test_less_noise_than_charged_is_found(tmp_path, monkeypatch, fraction):
     folder = deal(tmp_path / "weak", 'mechanism = "gaussian"\nepsilon = 2.0\ndelta = 1e-3\nclip = 1.0')

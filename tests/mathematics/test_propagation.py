@@ -123,7 +123,7 @@ def test_a_replaced_record_moves_the_anchor_by_its_sensitivity_at_most(
     y[0] = -y[0]
     other = replace(setting, problem=LocalProblem(x, y, LOGISTIC, made[0].regularisation))
     one, two = (Anchor(replace(s, multipliers=np.array([1e-9]))) for s in (setting, other))
-    moved = np.linalg.norm(one.vector() - two.vector(), ord=1 if mechanism == "laplace" else 2)
+    moved = np.linalg.norm(one.vector(one.charge()) - two.vector(two.charge()), ord=1 if mechanism == "laplace" else 2)
     assert 0 < moved <= one.charge().sensitivity
 
 
@@ -151,7 +151,9 @@ def test_the_sensitivity_of_a_local_model_is_nearly_attained() -> None:
 
     one, two = anchor(1.0), anchor(-1.0)
     # |theta| is about slope(0) R / (2 lambda) = 1/2 R / (2 lambda); the bound takes slope 1, twice as much.
-    assert abs(one.vector() - two.vector())[0] == pytest.approx(one.charge().sensitivity / 2, rel=0.03)
+    assert abs(one.vector(one.charge()) - two.vector(two.charge()))[0] == pytest.approx(
+        one.charge().sensitivity / 2, rel=0.03
+    )
 
 
 @pytest.mark.parametrize(
