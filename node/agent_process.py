@@ -18,7 +18,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ import numpy as np
 from coordinator_free.agent import Activation, Agent
 from coordinator_free.agents.registry import make
 from coordinator_free.clocks import waits
+from coordinator_free.conditions import conditions
 from coordinator_free.inbox import NewestInbox, RoundInbox
 from coordinator_free.privacy.ledger import LedgerError
 from coordinator_free.release import FloatArray, Release
@@ -36,10 +37,12 @@ from node.journal import Journal, read_journal
 from node.ledger_file import LedgerFile
 from node.names import NamedEndpoints
 from node.npz import packed, unpacked, write_whole
+from node.partition import Partition
 from node.shard import agent_folder, read_shard, shard_path
+from node.shim import Shim
 from node.status import State, StatusFile
 from node.transport import Endpoints, FileEndpoints, Post
-from node.wire import EAVESDROPPER, Done, Hello, Receiver, Refused, decode, encode, own_name
+from node.wire import EAVESDROPPER, Done, Hello, Parts, Receiver, Refused, decode, encode, own_name
 
 DRAIN = 64
 """Messages per neighbour that one drain takes at most."""
@@ -97,6 +100,8 @@ class Surroundings:
     on_silent: str = "wait"
     hold: Callable[[], None] = lambda: None
     """Returns when this agent may look for its neighbours."""
+    shim: Shim | None = None
+    """Network conditions between the socket and the checks."""
     niceness: int = SPEAKING
     notes: list[str] = field(default_factory=list)
 
@@ -123,6 +128,7 @@ class Life:
             self._inbox = RoundInbox(around.neighbours)
         else:
             self._inbox = NewestInbox(newest_only=agent.newest_only)
+        self._shim = around.shim
         self._drain = DRAIN * max(1, len(around.neighbours))
         self._met: set[int] = set()
         self._strangers: set[int] = set()
@@ -194,7 +200,10 @@ class Life:
         if self._names is not None:
             while (moved := self._names.moved()) is not None:
                 self._post.follow(*moved)
-        releases, others = self._receiver.take(self._post.drain(self._drain))
+        frames: Sequence[Parts] = self._post.drain(self._drain)
+        if self._shim is not None:
+            frames = self._shim.pass_on(frames)
+        releases, others = self._receiver.take(frames)
         new = bool(releases)
         inbox = self._inbox
         for release in releases:
@@ -217,6 +226,12 @@ class Life:
         if new:
             self._heard_at = time.monotonic()
         return new
+
+    def _wait(self, seconds: float) -> None:
+        """Until something may have arrived, a held frame is due, a signal came, or the time is up."""
+        if self._shim is not None and self._shim.due is not None:
+            seconds = min(seconds, self._shim.due - time.monotonic())
+        self._post.wait(seconds)
 
     # -- the three parts of a life ------------------------------------------------------------------------------
 
@@ -261,7 +276,7 @@ class Life:
             if unknown:
                 until = min(until, now + look)
                 look = min(2 * look, 0.5)
-            self._post.wait(until - now)
+            self._wait(until - now)
         self._ready_after = time.monotonic() - began_at
         self._ready_cpu = time.process_time()
         _make_way(self._around.niceness)
@@ -344,7 +359,7 @@ class Life:
                         f"round {inbox.round}: nothing from {_agents(list(inbox.missing))} "
                         f"for network.silent = {self._around.silent:g} s",
                     )
-                self._post.wait(next_repeat - now)
+                self._wait(next_repeat - now)
                 self._hear()
             for release in inbox.take():
                 agent.receive(release)
@@ -429,7 +444,7 @@ class Life:
             if now >= next_repeat:
                 self._repeat(done=True)
                 next_repeat = now + around.repeat
-            self._post.wait(next_repeat - now)
+            self._wait(next_repeat - now)
 
     def fail(self, reason: str) -> None:
         """Say nothing new from here on; neighbours still hear `done`."""
@@ -473,6 +488,8 @@ class Life:
             "pss_kb": self._memory,
             "cpu_s": self._cpu,
         }
+        if self._shim is not None:
+            counted["links"] = self._shim.as_json()
         write_whole(self._around.folder / "final.json", json.dumps(counted, indent=1).encode())
 
     def close(self) -> None:
@@ -535,6 +552,8 @@ def run_from_folder(
     ledger = LedgerFile.open(folder / "ledger.jsonl", shard_digest)
     published = FileEndpoints(run / "endpoints")
     network: Mapping[str, Any] = public["network"]
+    weather = conditions(network, int(public["seed"]))
+    partition = Partition.of(run)
     around = Surroundings(
         folder=folder,
         run=bytes.fromhex(public["run"]),
@@ -555,6 +574,7 @@ def run_from_folder(
         silent=float(network.get("silent", 60.0)),
         on_silent=str(network.get("on_silent", "wait")),
         hold=hold,
+        shim=None if weather.calm and partition is None else Shim(weather, number, setting.neighbours, partition),
     )
     post = Post(
         number,

@@ -118,6 +118,11 @@ def facts(results: dict[str, Any], details: dict[str, Any]) -> list[tuple[str, s
     if results["wire"]["dropped_by_reason"]:
         reasons = ", ".join(f"{reason} {count}" for reason, count in results["wire"]["dropped_by_reason"].items())
         found.append(("dropped frames", reasons))
+    links = results["wire"].get("links")
+    if links:
+        words = ("dropped", "duplicated", "late", "repeats")
+        told = ", ".join(f"{sum(link.get(word, 0) for link in links)} {word}" for word in words)
+        found.append(("network", f"{told}, over {len(links)} links"))
     time = results["time"]
     parts = []
     if time["ready_s"] is not None:

@@ -116,6 +116,7 @@ def score(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         "wire": {
             "bytes": sum(count.get("bytes", 0) for count in counted),
             "dropped_by_reason": dict(_dropped(counted)),
+            "links": _links(counted),
         },
         "time": {
             "ready_s": _ready(watch, counted),
@@ -224,6 +225,17 @@ def _dropped(counted: Sequence[dict[str, Any]]) -> Counter[str]:
     for count in counted:
         total.update(count.get("dropped_by_reason", {}))
     return total
+
+
+def _links(counted: Sequence[dict[str, Any]]) -> list[dict[str, Any]] | None:
+    """What network conditions did on each link, in releases; None where every frame passed at once."""
+    if not any("links" in count for count in counted):
+        return None
+    return [
+        {"from": int(sender), "to": count["agent"], **{key: link[key] for key in link if key != "lost_first"}}
+        for count in counted
+        for sender, link in count.get("links", {}).items()
+    ]
 
 
 def _ready(watch: dict[str, Any], counted: Sequence[dict[str, Any]]) -> float | None:
