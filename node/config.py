@@ -21,10 +21,12 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from coordinator_free.agent import Activation
 from coordinator_free.agents.registry import AlgorithmError, algorithm
 from coordinator_free.losses import LossError, loss
 from coordinator_free.privacy.mechanisms import NORMS, MechanismError
 from node.data.section import DataSection
+from node.event_section import EventSection, ending, outage
 from node.network_section import ConditionsSection
 from node.units import PositiveSeconds, Seconds
 
@@ -248,7 +250,7 @@ class Configuration(Section):
     privacy: PrivacySection = PrivacySection()
     eavesdropper: EavesdropperSection = EavesdropperSection()
     network: NetworkSection = NetworkSection()
-    event: list[dict[str, Any]] = Field(default_factory=list)
+    event: list[EventSection] = Field(default_factory=list)
 
     @property
     def private(self) -> bool:
@@ -576,6 +578,28 @@ def _similarity_settings_are_used(c: Configuration) -> str | None:
     return None
 
 
+def _events_end(c: Configuration) -> str | None:
+    for number, event in enumerate(c.event):
+        if event.fault in ("partition", "pause") and ending(c.event, number) is None:
+            return f'event.{number}.fault = "{event.fault}": needs lasting, or a later event with fault = "heal"'
+        if event.fault == "kill" and event.restart is None and c.network.on_silent == "wait" and _in_rounds(c):
+            return (
+                f'event.{number}.fault = "kill": without restart everybody waits for ever in rounds; give restart, or '
+                'network.on_silent = "stop"'
+            )
+    longest = outage(c.event)
+    if longest > 0 and c.network.linger <= longest:
+        return (
+            f"network.linger = {c.network.linger:g}: an event lasts {longest:g} s, and who has finished "
+            "must wait longer than that for its neighbours"
+        )
+    return None
+
+
+def _in_rounds(c: Configuration) -> bool:
+    return algorithm(c.learning.algorithm).activation is Activation.ROUNDS
+
+
 RULES: tuple[Callable[[Configuration], str | None], ...] = (
     _simulation_has_a_seed,
     _loss_is_known,
@@ -592,6 +616,7 @@ RULES: tuple[Callable[[Configuration], str | None], ...] = (
     _masks_can_be_made,
     _graph_has_its_file,
     _similarity_settings_are_used,
+    _events_end,
 )
 
 

@@ -38,6 +38,7 @@ from coordinator_free.privacy.mechanisms import NORMS, Mechanism
 from coordinator_free.privacy.noise import simulation_secret
 from coordinator_free.release import FloatArray
 from node.config import Configuration, ConfigurationError, dump, from_table, public_digest
+from node.event_section import check_names
 from node.ledger_file import LedgerFile
 from node.plug_ins import find_here
 from node.shard import Rows, agent_folder, setting, shard_path, write_shard
@@ -160,6 +161,7 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
         dealt = deal_data(configuration, seed)
     graph = network(configuration, dealt, seed)
     _check_links(configuration, graph)
+    check_names(configuration.event, dealt.names)
     records = np.array([len(shard.y) for shard in dealt.shards])
     regularisations = configuration.learning.regularisation / np.maximum(records, 1)
     problems = [

@@ -23,9 +23,10 @@ class Partition:
     def __init__(self, folder: Path, agents: int | None = None) -> None:
         path = folder / _FILE
         if agents is not None:
-            path.write_bytes(bytes(_UNTIL.size + agents))
+            path.write_bytes(bytes(_UNTIL.size + 2 * agents))
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
+        self._groups = memoryview(self._map)[_UNTIL.size :].cast("H")
 
     @staticmethod
     def of(folder: Path) -> Partition | None:
@@ -33,9 +34,10 @@ class Partition:
         return Partition(folder) if (folder / _FILE).exists() else None
 
     def divide(self, groups: Sequence[int], seconds: float) -> None:
-        """From now, for ``seconds``: agent i is in group ``groups[i]`` (0 to 255)."""
+        """From now, for ``seconds``: agent i is in group ``groups[i]`` (0 to 65535)."""
         self.heal()
-        self._map[_UNTIL.size :] = bytes(groups)
+        for agent, group in enumerate(groups):
+            self._groups[agent] = group
         _UNTIL.pack_into(self._map, 0, time.monotonic_ns() + round(1e9 * seconds))
 
     def heal(self) -> None:
@@ -43,10 +45,11 @@ class Partition:
 
     def cut(self, sender: int, receiver: int) -> bool:
         """Whether a frame from one to the other is lost now."""
-        if self._map[_UNTIL.size + sender] == self._map[_UNTIL.size + receiver]:
+        if self._groups[sender] == self._groups[receiver]:
             return False
         until: int = _UNTIL.unpack_from(self._map, 0)[0]
         return time.monotonic_ns() < until
 
     def close(self) -> None:
+        self._groups.release()
         self._map.close()

@@ -10,7 +10,9 @@ import pytest
 
 from coordinator_free.release import Release
 from node import launcher
+from node.faults import read_faults
 from node.run_folder import read_final, read_json
+from node.traffic_log import Event, TrafficLogReader
 from node.verify import verify
 from tests.node.clusters import dealt, final, ran, said
 
@@ -89,6 +91,52 @@ def test_rounds_under_loss_delay_and_reordering_equal_the_calm_twin(tmp_path: Pa
     assert lost == lost_first(tmp_path / "lossy-twin"), "processes and twin lose the same first copies"
 
 
+EVENTS: list[dict[str, Any]] = [
+    {"at": "500 ms", "fault": "kill", "target": "one", "restart": "300 ms"},
+    {"at": 1.0, "fault": "partition", "groups": "bisect", "lasting": 5.0},
+    {"at": 1.5, "fault": "kill", "target": "one", "restart": "300 ms"},
+]
+
+
+def test_rounds_survive_a_partition_and_two_kills_on_a_lossy_network(tmp_path: Path) -> None:
+    folder = tmp_path / "faults"
+    watch = ran(folder, {**admm(**LOSSY), "event": EVENTS})
+    assert watch.failures == []
+    assert watch.eavesdropper_status == 0, (folder / "eavesdropper.log").read_text()
+    assert_the_same(folder, in_twin(tmp_path / "calm", admm()))
+    happened = read_faults(folder)
+    assert [fault["fault"] for fault in happened if "skipped" not in fault] == [
+        "kill",
+        "restart",
+        "partition",
+        "kill",
+        "restart",
+        "heal",
+    ]
+    assert sum(happened[2]["groups"]) == AGENTS // 2
+    cut = [
+        link.get("dropped_by_partition", 0)
+        for agent in range(AGENTS)
+        for link in final(folder, agent)["links"].values()
+    ]
+    assert sum(cut) > 0
+    logged = [item for item in TrafficLogReader(folder / "traffic.mcap").items() if isinstance(item, Event)]
+    assert [item.fields for item in logged] == happened
+    launcher.score(folder, watch)
+    assert read_json(folder / "results.json")["network"]["faults"] == happened
+    assert verify(folder).ok
+
+
+def test_who_is_paused_is_woken_and_the_run_ends_like_any_other(tmp_path: Path) -> None:
+    folder = tmp_path / "paused"
+    events = [{"at": 0.2, "fault": "pause", "target": "minority"}, {"at": 1.0, "fault": "heal"}]
+    watch = ran(folder, {**admm(), "event": events})
+    assert watch.failures == []
+    assert [fault["fault"] for fault in read_faults(folder)] == ["pause", "resume"]
+    assert len(read_faults(folder)[0]["agents"]) == (AGENTS - 1) // 2
+    assert_the_same(folder, in_twin(tmp_path / "calm", admm()))
+
+
 def test_the_same_scenario_twice_loses_the_same_first_copies(tmp_path: Path) -> None:
     table = admm(**LOSSY)
     for name in ("once", "twice"):
@@ -104,7 +152,7 @@ def test_asynchronous_descent_ends_where_it_would_have_and_is_verified(tmp_path:
     launcher.score(folder, watch)
     results = read_json(folder / "results.json")
     assert results["optimum_gap"] < 0.01
-    links = results["wire"]["links"]
+    links = results["network"]["links"]
     assert len(links) == 4 * agents
     assert sum(link["dropped"] for link in links) > 0.1 * sum(link["passed"] for link in links)
     assert verify(folder).ok
