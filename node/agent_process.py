@@ -388,23 +388,29 @@ class Life:
         return True
 
     def _resume_round(self, inbox: RoundInbox) -> bool:
-        # A torn record was charged and never said: what it held is computed again, from the state before it.
+        # A torn record was charged and never said. What it held is computed again from the state before it, and under
+        # its own index: a round has one set of inputs, so that release, noise and all, is the same to the last bit.
         records = [record for record in self._charger.records() if "state" in record]
+        indices = [int(record["again" if "again" in record else "first"]) for record in records]
+        following = max(indices, default=-1) + 1
+        if not self._charger.covers(following):
+            following = self._charger.charged
         if not records:
-            self._agent.restore({}, self._charger.charged)
+            if following > 0:
+                self._agent.restore({}, following)
             return False
         state = unpacked(base64.b64decode(records[-1]["state"]))
         self._last_frames.clear()
         for record in records[-2:]:
             first, second, third = (base64.b64decode(part) for part in record["frame"])
             self._last_frames.append((first, second, third))
-        self._agent.restore(state, self._charger.charged)
+        self._agent.restore(state, following)
         with contextlib.suppress(Refused):
             last = decode(self._last_frames[-1])
             if isinstance(last, Release) and last.round is not None:
                 inbox.jump(last.round)
                 self._said_last = last.index
-        self._spoken = {int(record["first"]) for record in records}
+        self._spoken = set(indices)
         self._around.notes.append(f"restarted: repeats round {inbox.round}")
         self._repeat()
         return True
