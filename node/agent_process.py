@@ -18,7 +18,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ import numpy as np
 from coordinator_free.agent import Activation, Agent
 from coordinator_free.agents.registry import make
 from coordinator_free.clocks import waits
+from coordinator_free.conditions import conditions
 from coordinator_free.inbox import NewestInbox, RoundInbox
 from coordinator_free.privacy.ledger import LedgerError
 from coordinator_free.release import FloatArray, Release
@@ -36,10 +37,12 @@ from node.journal import Journal, read_journal
 from node.ledger_file import LedgerFile
 from node.names import NamedEndpoints
 from node.npz import packed, unpacked, write_whole
+from node.partition import Partition
 from node.shard import agent_folder, read_shard, shard_path
+from node.shim import Shim
 from node.status import State, StatusFile
 from node.transport import Endpoints, FileEndpoints, Post
-from node.wire import EAVESDROPPER, Done, Hello, Receiver, Refused, decode, encode, own_name
+from node.wire import EAVESDROPPER, Done, Hello, Parts, Receiver, Refused, decode, encode, own_name
 
 DRAIN = 64
 """Messages per neighbour that one drain takes at most."""
@@ -97,6 +100,8 @@ class Surroundings:
     on_silent: str = "wait"
     hold: Callable[[], None] = lambda: None
     """Returns when this agent may look for its neighbours."""
+    shim: Shim | None = None
+    """Network conditions between the socket and the checks."""
     niceness: int = SPEAKING
     notes: list[str] = field(default_factory=list)
 
@@ -123,6 +128,7 @@ class Life:
             self._inbox = RoundInbox(around.neighbours)
         else:
             self._inbox = NewestInbox(newest_only=agent.newest_only)
+        self._shim = around.shim
         self._drain = DRAIN * max(1, len(around.neighbours))
         self._met: set[int] = set()
         self._strangers: set[int] = set()
@@ -194,7 +200,10 @@ class Life:
         if self._names is not None:
             while (moved := self._names.moved()) is not None:
                 self._post.follow(*moved)
-        releases, others = self._receiver.take(self._post.drain(self._drain))
+        frames: Sequence[Parts] = self._post.drain(self._drain)
+        if self._shim is not None:
+            frames = self._shim.pass_on(frames)
+        releases, others = self._receiver.take(frames)
         new = bool(releases)
         inbox = self._inbox
         for release in releases:
@@ -217,6 +226,12 @@ class Life:
         if new:
             self._heard_at = time.monotonic()
         return new
+
+    def _wait(self, seconds: float) -> None:
+        """Until something may have arrived, a held frame is due, a signal came, or the time is up."""
+        if self._shim is not None and self._shim.due is not None:
+            seconds = min(seconds, self._shim.due - time.monotonic())
+        self._post.wait(seconds)
 
     # -- the three parts of a life ------------------------------------------------------------------------------
 
@@ -261,7 +276,7 @@ class Life:
             if unknown:
                 until = min(until, now + look)
                 look = min(2 * look, 0.5)
-            self._post.wait(until - now)
+            self._wait(until - now)
         self._ready_after = time.monotonic() - began_at
         self._ready_cpu = time.process_time()
         _make_way(self._around.niceness)
@@ -344,7 +359,7 @@ class Life:
                         f"round {inbox.round}: nothing from {_agents(list(inbox.missing))} "
                         f"for network.silent = {self._around.silent:g} s",
                     )
-                self._post.wait(next_repeat - now)
+                self._wait(next_repeat - now)
                 self._hear()
             for release in inbox.take():
                 agent.receive(release)
@@ -373,23 +388,29 @@ class Life:
         return True
 
     def _resume_round(self, inbox: RoundInbox) -> bool:
-        # A torn record was charged and never said: what it held is computed again, from the state before it.
+        # A torn record was charged and never said. What it held is computed again from the state before it, and under
+        # its own index: a round has one set of inputs, so that release, noise and all, is the same to the last bit.
         records = [record for record in self._charger.records() if "state" in record]
+        indices = [int(record["again" if "again" in record else "first"]) for record in records]
+        following = max(indices, default=-1) + 1
+        if not self._charger.covers(following):
+            following = self._charger.charged
         if not records:
-            self._agent.restore({}, self._charger.charged)
+            if following > 0:
+                self._agent.restore({}, following)
             return False
         state = unpacked(base64.b64decode(records[-1]["state"]))
         self._last_frames.clear()
         for record in records[-2:]:
             first, second, third = (base64.b64decode(part) for part in record["frame"])
             self._last_frames.append((first, second, third))
-        self._agent.restore(state, self._charger.charged)
+        self._agent.restore(state, following)
         with contextlib.suppress(Refused):
             last = decode(self._last_frames[-1])
             if isinstance(last, Release) and last.round is not None:
                 inbox.jump(last.round)
                 self._said_last = last.index
-        self._spoken = {int(record["first"]) for record in records}
+        self._spoken = set(indices)
         self._around.notes.append(f"restarted: repeats round {inbox.round}")
         self._repeat()
         return True
@@ -434,7 +455,7 @@ class Life:
                 if isinstance(self._inbox, NewestInbox) or len(self._done) == len(around.neighbours):
                     patience = min(2 * patience, 10 * around.repeat)
                 next_repeat = now + patience
-            self._post.wait(next_repeat - now)
+            self._wait(next_repeat - now)
 
     def fail(self, reason: str) -> None:
         """Say nothing new from here on; neighbours still hear `done`."""
@@ -478,6 +499,8 @@ class Life:
             "pss_kb": self._memory,
             "cpu_s": self._cpu,
         }
+        if self._shim is not None:
+            counted["links"] = self._shim.as_json()
         write_whole(self._around.folder / "final.json", json.dumps(counted, indent=1).encode())
 
     def close(self) -> None:
@@ -540,6 +563,8 @@ def run_from_folder(
     ledger = LedgerFile.open(folder / "ledger.jsonl", shard_digest)
     published = FileEndpoints(run / "endpoints")
     network: Mapping[str, Any] = public["network"]
+    weather = conditions(network, int(public["seed"]))
+    partition = Partition.of(run)
     around = Surroundings(
         folder=folder,
         run=bytes.fromhex(public["run"]),
@@ -560,6 +585,7 @@ def run_from_folder(
         silent=float(network.get("silent", 60.0)),
         on_silent=str(network.get("on_silent", "wait")),
         hold=hold,
+        shim=None if weather.calm and partition is None else Shim(weather, number, setting.neighbours, partition),
     )
     post = Post(
         number,

@@ -24,6 +24,7 @@ class Charger:
     def __init__(self, ledger: LedgerFile, agent: Agent, releases: int, run: bytes) -> None:
         self._ledger = ledger
         self._run = run.hex()
+        self._agent = agent
         mechanisms = [agent.charge(index) for index in range(releases)]
         ledger.admit(self._run, mechanisms)
         self._plan = Plan.of(mechanisms)
@@ -37,14 +38,27 @@ class Charger:
     def charge(self, index: int, **record: Any) -> None:
         """Return once release ``index`` is charged on disk. Raises `LedgerError`, and then nothing may be sent.
 
-        Keyword arguments are written into the same record, atomically, and make the charge a group of one.
+        Keyword arguments are written into the same record, atomically, and make the charge a group of one. Of an index
+        that a torn record charged, they are written without a charge.
         """
+        if record and index < self._next:
+            self._ledger.keep(index, extra={"run": self._run, **record})
+            return
         while index >= self._next:
             last, mechanism = self._plan.alike(self._next)
             if record:
                 last = self._next
             self._ledger.reserve(self._next, last, mechanism, extra={"run": self._run, **record})
             self._next = last + 1
+
+    def covers(self, first: int) -> bool:
+        """Whether every charged index from ``first`` on was charged what its release costs.
+
+        A torn record is charged what the ledger was made for, which a later run on the same data may not be.
+        """
+        charged = [self._ledger.ledger.charged(self._run, index) for index in range(first, self._next)]
+        costs = [self._agent.charge(index) for index in range(first, self._next)]
+        return all(c is not None and c.mechanism == cost for c, cost in zip(charged, costs, strict=True))
 
     def records(self) -> list[dict[str, Any]]:
         """All charges of this run as they were written, in order."""

@@ -17,14 +17,18 @@ import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from coordinator_free.agent import Activation
 from coordinator_free.agents.registry import AlgorithmError, algorithm
 from coordinator_free.losses import LossError, loss
 from coordinator_free.privacy.mechanisms import NORMS, MechanismError
 from node.data.section import DataSection
+from node.event_section import EventSection, ending, outage
+from node.network_section import ConditionsSection
+from node.units import PositiveSeconds, Seconds
 
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
@@ -221,15 +225,15 @@ class EavesdropperSection(Section):
     enabled: bool = True
 
 
-class NetworkSection(Section):
+class NetworkSection(ConditionsSection):
     transport: Literal["ipc", "tcp"] = "ipc"
-    repeat: Positive = 0.5
+    repeat: PositiveSeconds = 0.5
     """Seconds after which a waiting agent repeats its last releases."""
-    deadline: Positive = 60.0
+    deadline: PositiveSeconds = 60.0
     """Seconds in which all must be ready."""
-    linger: NonNegative = 10.0
+    linger: Seconds = 10.0
     """Seconds that a finished agent waits for its neighbours' ``done``."""
-    silent: Positive = 60.0
+    silent: PositiveSeconds = 60.0
     """Seconds without a word of a neighbour in a synchronous round, after which ``on_silent`` decides."""
     on_silent: Literal["wait", "stop"] = "wait"
     folder: str | None = None
@@ -246,7 +250,7 @@ class Configuration(Section):
     privacy: PrivacySection = PrivacySection()
     eavesdropper: EavesdropperSection = EavesdropperSection()
     network: NetworkSection = NetworkSection()
-    event: list[dict[str, Any]] = Field(default_factory=list)
+    event: list[EventSection] = Field(default_factory=list)
 
     @property
     def private(self) -> bool:
@@ -257,22 +261,39 @@ class Configuration(Section):
 # --- reading -----------------------------------------------------------------------------------------------------
 
 
-def load(path: Path | str, overrides: Sequence[str] = ()) -> Configuration:
+def load(path: Path | str, overrides: Sequence[str] = (), scenario: Path | None = None) -> Configuration:
     """The configuration in the TOML file ``path``, with ``section.key=value`` overrides.
+
+    ``scenario`` is a TOML file with the same ``[network]`` and ``[[event]]`` tables, laid over the configuration's.
 
     Defaults that depend on other settings are filled in; paths of data and graph are made absolute (found from the
     current folder, else from the file's). Raises `ConfigurationError`.
     """
     path = Path(path)
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigurationError(f"configuration {path}: {error.strerror or error}; give a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"configuration {path} is not TOML: {error}") from None
+    table = _read_table(path, "configuration")
+    if scenario is not None:
+        _lay_over(table, _read_table(scenario, "--scenario"), scenario)
     for override in overrides:
         set_value(table, override)
     return from_table(table, name=path.stem, folder=path.parent)
+
+
+def _read_table(path: Path, what: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"{what} {path}: {error.strerror or error}; give a TOML file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{what} {path} is not TOML: {error}") from None
+
+
+def _lay_over(table: dict[str, Any], scenario: Mapping[str, Any], path: Path) -> None:
+    """Put a scenario's network settings in the place of the configuration's, and its events after them."""
+    for section in scenario:
+        if section not in ("network", "event"):
+            raise ConfigurationError(f"--scenario {path}: has a section [{section}]; accepted are network and event")
+    table["network"] = {**table.get("network", {}), **scenario.get("network", {})}
+    table["event"] = [*table.get("event", []), *scenario.get("event", [])]
 
 
 def from_table(table: Mapping[str, Any], *, name: str = "run", folder: Path | None = None) -> Configuration:
@@ -368,8 +389,8 @@ def _unknown(location: list[str]) -> str:
         known = list(Configuration.model_fields)
         prefix, kind = "", "section"
     else:
-        known = list(_section_type(location[0]).model_fields)
-        prefix, kind = f"{location[0]}.", "setting"
+        known = list(_section_type(*location[:-1]).model_fields)
+        prefix, kind = f"{'.'.join(location[:-1])}.", "setting"
     nearest = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.5)
     hint = f"did you mean {prefix}{nearest[0]}?" if nearest else f"known: {', '.join(known)}"
     if not nearest and kind == "setting":
@@ -378,9 +399,16 @@ def _unknown(location: list[str]) -> str:
     return f"{setting} is not a known {kind}; {hint}"
 
 
-def _section_type(name: str) -> type[BaseModel]:
-    annotation = Configuration.model_fields[name].annotation
-    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else Section
+def _section_type(*location: str) -> type[BaseModel]:
+    """The section, or the table within one, at a location such as ("network", "burst") or ("event", "0")."""
+    here: type[BaseModel] = Configuration
+    for name in location:
+        if name.isdigit():
+            continue
+        annotation = here.model_fields[name].annotation if name in here.model_fields else None
+        tables = [kind for kind in (annotation, *get_args(annotation)) if isinstance(kind, type)]
+        here = next((kind for kind in tables if issubclass(kind, BaseModel)), Section)
+    return here
 
 
 def _fields(name: str) -> set[str]:
@@ -392,11 +420,12 @@ def _accepted(location: list[str]) -> str:
         return f"the section [{location[0]}] must be there"
     if location == ["topology", "kind"]:
         return f"it should be one of {', '.join(TOPOLOGIES)}, or package.module:function"
-    annotation = _section_type(location[0]).model_fields[location[-1]].annotation
+    fields = _section_type(*location[:-1]).model_fields
+    annotation = fields[location[-1]].annotation if location[-1] in fields else None
     values = getattr(annotation, "__args__", ())
     if values and all(isinstance(value, str) for value in values):
         return f"it should be one of {', '.join(values)}"
-    return f"it belongs in the section [{location[0]}]"
+    return f"it belongs in the section [{'.'.join(location[:-1])}]"
 
 
 def shown(value: Any) -> str:
@@ -549,6 +578,28 @@ def _similarity_settings_are_used(c: Configuration) -> str | None:
     return None
 
 
+def _events_end(c: Configuration) -> str | None:
+    for number, event in enumerate(c.event):
+        if event.fault in ("partition", "pause") and ending(c.event, number) is None:
+            return f'event.{number}.fault = "{event.fault}": needs lasting, or a later event with fault = "heal"'
+        if event.fault == "kill" and event.restart is None and c.network.on_silent == "wait" and _in_rounds(c):
+            return (
+                f'event.{number}.fault = "kill": without restart everybody waits for ever in rounds; give restart, or '
+                'network.on_silent = "stop"'
+            )
+    longest = outage(c.event)
+    if longest > 0 and c.network.linger <= longest:
+        return (
+            f"network.linger = {c.network.linger:g}: an event lasts {longest:g} s, and who has finished "
+            "must wait longer than that for its neighbours"
+        )
+    return None
+
+
+def _in_rounds(c: Configuration) -> bool:
+    return algorithm(c.learning.algorithm).activation is Activation.ROUNDS
+
+
 RULES: tuple[Callable[[Configuration], str | None], ...] = (
     _simulation_has_a_seed,
     _loss_is_known,
@@ -565,6 +616,7 @@ RULES: tuple[Callable[[Configuration], str | None], ...] = (
     _masks_can_be_made,
     _graph_has_its_file,
     _similarity_settings_are_used,
+    _events_end,
 )
 
 
@@ -574,7 +626,7 @@ RULES: tuple[Callable[[Configuration], str | None], ...] = (
 def dump(configuration: Configuration) -> str:
     """The configuration as TOML, defaults filled in; settings that are not set are left out."""
     lines: list[str] = []
-    for name, section in configuration.model_dump(mode="json").items():
+    for name, section in configuration.model_dump(mode="json", by_alias=True).items():
         if name == "event":
             for event in section:
                 lines += ["[[event]]", *_entries(event), ""]

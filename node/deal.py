@@ -38,6 +38,7 @@ from coordinator_free.privacy.mechanisms import NORMS, Mechanism
 from coordinator_free.privacy.noise import simulation_secret
 from coordinator_free.release import FloatArray
 from node.config import Configuration, ConfigurationError, dump, from_table, public_digest
+from node.event_section import check_names
 from node.ledger_file import LedgerFile
 from node.plug_ins import find_here
 from node.shard import Rows, agent_folder, setting, shard_path, write_shard
@@ -125,7 +126,10 @@ class Preparation:
             "record": self.dealt.record,
             "metric": loss(c.learning.loss).metric,
             "simulation": c.run.simulation,
-            "network": {**c.network.model_dump(exclude={"folder"}), "eavesdropper": c.eavesdropper.enabled},
+            "network": {
+                **c.network.model_dump(exclude={"folder"}, by_alias=True),
+                "eavesdropper": c.eavesdropper.enabled,
+            },
         }
 
     def rows(self, agent: int) -> Rows:
@@ -156,6 +160,8 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
     if dealt is None:
         dealt = deal_data(configuration, seed)
     graph = network(configuration, dealt, seed)
+    _check_links(configuration, graph)
+    check_names(configuration.event, dealt.names)
     records = np.array([len(shard.y) for shard in dealt.shards])
     regularisations = configuration.learning.regularisation / np.maximum(records, 1)
     problems = [
@@ -259,6 +265,21 @@ def network(configuration: Configuration, dealt: Dealt | None = None, seed: int 
             f'topology.kind = "{section.kind}": the graph has {graph.agents} agents, the data {agents}'
         )
     return graph
+
+
+def _check_links(configuration: Configuration, graph: Network) -> None:
+    """Raise a one-line error for conditions of a link that the graph does not have."""
+    for number, link in enumerate(configuration.network.link):
+        for key, agent in (("from", link.sender), ("to", link.receiver)):
+            if agent >= graph.agents:
+                raise ConfigurationError(
+                    f"network.link.{number}.{key} = {agent}: should be an agent, 0 to {graph.agents - 1}"
+                )
+        if link.receiver not in graph.neighbours(link.sender):
+            raise ConfigurationError(
+                f"network.link.{number}.to = {link.receiver}: should be a neighbour of agent {link.sender}, one of "
+                f"{', '.join(map(str, graph.neighbours(link.sender)))}"
+            )
 
 
 def confidences(records: Sequence[int] | FloatArray) -> FloatArray:

@@ -27,6 +27,7 @@ import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 from node.capture import Capture, CaptureCounter
+from node.faults import read_faults
 from node.logs import frames_of, logs_of, next_log
 from node.names import NamedEndpoints
 from node.plug_ins import find_here
@@ -185,6 +186,7 @@ def run_eavesdropper(
     status: Path | None = None,
     before: Iterable[Sequence[bytes]] = (),
     patience: float | None = None,
+    events: Callable[[], Iterable[dict[str, Any]]] = tuple,
 ) -> Heard:
     """Listen at the endpoints of ``doors``, as soon as each is known, and write all that is heard to ``log``.
 
@@ -194,7 +196,7 @@ def run_eavesdropper(
 
     ``before`` are the frames of earlier logs of the same run, over which the capture is judged too. With ``patience``
     (seconds) agents may be restarted meanwhile: nobody has to have been there for so long before it ends, and then it
-    ends though not everybody came.
+    ends though not everybody came. ``events()`` gives what happened to the run so far, each with its ``time_ns``.
     """
     counter = CaptureCounter(run, agents)
     for known in before:
@@ -215,6 +217,14 @@ def run_eavesdropper(
     next_flush, next_look, last_heard, gone_since = now + FLUSH_SECONDS, now, now, now
     stopping_since: float | None = None
     over = False
+    told = 0
+
+    def take_events() -> None:
+        nonlocal told
+        for event in list(events())[told:]:
+            log.event(event, int(event["time_ns"]))
+            told += 1
+
     try:
         while True:
             if stopping_since is None and stop():
@@ -232,6 +242,7 @@ def run_eavesdropper(
                 if shown is not None:
                     shown.show(counter)
             if now >= next_flush:
+                take_events()
                 log.flush()
                 next_flush = now + FLUSH_SECONDS
             if now >= next_look or not frames:
@@ -265,6 +276,7 @@ def run_eavesdropper(
                 over, ended = True, "complete"
             else:
                 ear.wait(LOOK_SECONDS)
+        take_events()
     except OSError as error:
         failure = f"{log.path}: {error.strerror or error}: the log ends with frame {log.frames}"
         ended = "the log could not be written"
@@ -354,6 +366,7 @@ def eavesdrop_on_run(
         status=run / "eavesdropper.status",
         before=before,
         patience=patience,
+        events=lambda: read_faults(run),
     )
 
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from node.config import Configuration, ConfigurationError, dump
+from node.faults import Faults
 from node.plug_ins import without_here
 from node.shard import agent_folder, agent_name
 from node.status import State, read_status
@@ -156,6 +157,7 @@ class Cluster:
         self._watch = Watch()
         self._sockets: Path | None = None
         self._began = time.monotonic()
+        self._faults: Faults | None = None
 
     def start(self, *, without: frozenset[int] = frozenset()) -> None:
         """Start the zygote, the eavesdropper and the agents (all but ``without``)."""
@@ -165,6 +167,10 @@ class Cluster:
         if not tcp:
             self._sockets = sockets_folder(configuration)
         (folder / "exits.jsonl").unlink(missing_ok=True)
+        if configuration.event:
+            manifest = json.loads((folder / "manifest.json").read_text())
+            seed = int(manifest["seeds"]["seed"])
+            self._faults = Faults(folder, configuration.event, manifest["names"], seed, self.restart)
         ours, theirs = socket.socketpair()
         with (folder / "zygote.log").open("w") as log:
             self._zygote = subprocess.Popen(
@@ -213,7 +219,8 @@ class Cluster:
     ) -> Watch:
         """Watch until all have ended (or ``until`` is true of the progress); returns what became of them."""
         while True:
-            over = self._listen(max(LOOK, self._agents / 1000))
+            look = max(LOOK, self._agents / 1000)
+            over = self._listen(look if self._faults is None else self._faults.patience(look))
             progress = self.progress()
             if (
                 self._watch.ready_s is None
@@ -221,6 +228,8 @@ class Cluster:
                 and progress.ready + len(self._failed_agents()) >= self._agents
             ):
                 self._watch.ready_s = time.monotonic() - self._began
+            if self._faults is not None and self._watch.ready_s is not None and not over:
+                self._faults.carry_out(self._alive)
             show(progress)
             if over or (until is not None and until(progress)):
                 break
@@ -247,6 +256,8 @@ class Cluster:
     @property
     def _over(self) -> bool:
         agents_ended = sum(1 for who in self._ended if who != EAVESDROPPER)
+        if self._faults is not None and self._faults.restarts_ahead:
+            return False
         return bool(self._ended) and not self._alive and agents_ended > 0
 
     def _note(self, event: dict[str, Any]) -> None:
@@ -261,7 +272,9 @@ class Cluster:
             if status not in (0, CAPTURE_INCOMPLETE):
                 words = _eavesdroppers_last_words(self._folder, status)
                 self._watch.failures.append({"who": who, "status": status, "last_words": words})
-        elif status != 0:
+        elif status != 0 and not (
+            status == -signal.SIGKILL and self._faults is not None and self._faults.meant(int(who))
+        ):
             self._watch.failures.append(
                 {"who": agent_name(who), "status": status, "last_words": _last_words(self._folder, who, status)}
             )
@@ -292,6 +305,9 @@ class Cluster:
 
     def close(self) -> None:
         """Let go of the zygote, which ends when its children have."""
+        if self._faults is not None:
+            self._faults.close()
+            self._faults = None
         self._control.close()
         try:
             self._zygote.wait(timeout=10)

@@ -5,6 +5,9 @@ from the line before, so that a line which is damaged, missing or out of place i
 
     {"ledger": 1, "shard": ..., "record": "one pupil", "budget": {"epsilon": 2.0, "delta": 0.001}, "plan": []} 1a2b3c4d
     {"first": 0, "last": 4, "run": ..., "mechanism": {"name": "gaussian", ...}} 5e6f7a8b
+    {"again": 4, "run": ..., "frame": ..., "state": ...} 9c0d1e2f
+
+The last kind charges nothing: it keeps what a torn record would have kept of an index that is charged already.
 
 Rules that hold here:
 - `LedgerFile.reserve` returns only after its line is on the disk. If writing fails, the ledger refuses everything from
@@ -154,6 +157,18 @@ class LedgerFile:
         self.ledger.check(run, first, last, mechanism, _account)
         self._append(Charge(run, first, last, mechanism), fields)
 
+    def keep(self, index: int, *, extra: Mapping[str, Any]) -> None:
+        """Write down ``extra`` for ``index``, which is charged already; returns when that is on the disk.
+
+        Raises `LedgerError`, and then nothing may be released.
+        """
+        run = str(extra["run"])
+        if self._broken:
+            raise LedgerError(f"ledger {self._path}: an earlier charge could not be written; nothing more is said")
+        if self.ledger.charged(run, index) is None:
+            raise LedgerError(f"ledger {self._path}: index {index} is not charged, so nothing is kept of it")
+        self._write_line({"again": index, **extra})
+
     def records(self, run: str | None = None) -> list[dict[str, Any]]:
         """All charges with their extra fields, as they were written, in order; of ``run`` if it is given."""
         data = os.pread(self._descriptor, self._end, 0)
@@ -180,6 +195,10 @@ class LedgerFile:
     def _append(self, charge: Charge, fields: Mapping[str, Any]) -> None:
         described = _described(charge.mechanism)
         content = {"first": charge.first, "last": charge.last, "run": charge.run, "mechanism": described, **fields}
+        self._write_line(content)
+        self.ledger.add(charge)
+
+    def _write_line(self, content: Mapping[str, Any]) -> None:
         line, crc = _line(content, self._crc)
         try:
             _write(self._descriptor, line, self._end)
@@ -189,7 +208,6 @@ class LedgerFile:
                 f"ledger {self._path} cannot be written: {error.strerror}; nothing more is said"
             ) from error
         self._end, self._crc = self._end + len(line), crc
-        self.ledger.add(charge)
 
     def _settle(self, run: str) -> None:
         """Put whole charges in the place of a torn last line: for everything that it could have covered.
@@ -278,7 +296,7 @@ def _read(path: Path, descriptor: int) -> tuple[dict[str, Any], list[Charge], in
             content = json.loads(line[:-9])
             if number == 0:
                 header = _header(content)
-            else:
+            elif "again" not in content:
                 charges.append(_charge(content))
         except (ValueError, KeyError, TypeError, AttributeError, MechanismError) as error:
             if number == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,15 @@ def facts(results: dict[str, Any], details: dict[str, Any]) -> list[tuple[str, s
     if results["wire"]["dropped_by_reason"]:
         reasons = ", ".join(f"{reason} {count}" for reason, count in results["wire"]["dropped_by_reason"].items())
         found.append(("dropped frames", reasons))
+    network = results["network"] or {"links": [], "faults": []}
+    links = network["links"]
+    if links:
+        words = ("dropped", "duplicated", "late", "repeats")
+        told = ", ".join(f"{sum(link.get(word, 0) for link in links)} {word}" for word in words)
+        found.append(("network", f"{told}, over {len(links)} links"))
+    if network["faults"]:
+        happened = Counter(fault["fault"] for fault in network["faults"] if "skipped" not in fault)
+        found.append(("faults", ", ".join(f"{count} {name}" for name, count in happened.items()) or "none happened"))
     time = results["time"]
     parts = []
     if time["ready_s"] is not None:

@@ -30,6 +30,7 @@ from coordinator_free.objective import ProblemError, optimum, relative_gap
 from coordinator_free.release import FloatArray
 from node.capture import CaptureCounter
 from node.curve import Curve, CurveRecorder
+from node.faults import read_faults
 from node.logs import frames_of, logs_of
 from node.npz import write_whole
 from node.plug_ins import find_here
@@ -123,6 +124,7 @@ def score(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         },
         "memory": {"pss_mb_per_agent": _memory(counted)},
         "failures": watch["failures"] if "failures" in watch else _failures(run),
+        "network": _network(counted, read_faults(folder)),
         "public_assumptions": run.manifest["public_assumptions"],
     }
     details = _details(run, scores, spending, heard, counted, ridge)
@@ -224,6 +226,18 @@ def _dropped(counted: Sequence[dict[str, Any]]) -> Counter[str]:
     for count in counted:
         total.update(count.get("dropped_by_reason", {}))
     return total
+
+
+def _network(counted: Sequence[dict[str, Any]], faults: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """What network conditions did on each link, in releases, and which faults happened; None without either."""
+    if not faults and not any("links" in count for count in counted):
+        return None
+    links = [
+        {"from": int(sender), "to": count["agent"], **{key: link[key] for key in link if key != "lost_first"}}
+        for count in counted
+        for sender, link in count.get("links", {}).items()
+    ]
+    return {"links": links, "faults": faults}
 
 
 def _ready(watch: dict[str, Any], counted: Sequence[dict[str, Any]]) -> float | None:

@@ -92,6 +92,8 @@ def read_ledger(path: Path) -> tuple[dict[str, Any], Charges]:
         if record is None:
             torn = True
             continue
+        if "again" in record:
+            continue
         described = record["mechanism"]
         charges[None if described is None else from_description(described)] += record["last"] - record["first"] + 1
         following = record["last"] + 1

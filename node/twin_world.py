@@ -16,6 +16,7 @@ import numpy as np
 
 from coordinator_free.agent import Activation
 from coordinator_free.agents.registry import make
+from coordinator_free.conditions import conditions
 from coordinator_free.privacy.mechanisms import Mechanism
 from coordinator_free.release import Release
 from coordinator_free.twin import run_asynchronous, run_rounds
@@ -27,6 +28,7 @@ from node.plug_ins import find_here
 from node.run_folder import read_run
 from node.shard import agent_folder, read_secret, setting
 from node.traffic_log import TrafficLogWriter
+from node.twin_links import TwinLinks
 from node.wire import Done, Hello, encode
 
 SECOND = 1_000_000_000
@@ -48,6 +50,9 @@ def run_twin(folder: Path) -> None:
     sent: list[list[int]] = [[] for _ in agents]
     size = [0] * run.agents
     digest = bytes.fromhex(run.public[0]["digest"])
+    weather = conditions(run.public[0]["network"], int(run.public[0]["seed"]))
+    links = None if weather.calm else TwinLinks(weather)
+    now, frame = 0.0, 0
     with TrafficLogWriter(folder / "traffic.mcap", run_attachments(folder)) as log:
         for i in range(run.agents):
             log.write(encode(run.run, Hello(i, digest)), 0)
@@ -56,16 +61,33 @@ def run_twin(folder: Path) -> None:
             chargers[release.sender].charge(release.index)
 
         def hear(time: float, release: Release) -> None:
+            nonlocal now, frame
             parts = encode(run.run, release)
             log.write(parts, int(max(0.0, time) * SECOND))
             sent[release.sender].append(release.index)
-            size[release.sender] += sum(map(len, parts))
+            now, frame = max(0.0, time), sum(map(len, parts))
+            size[release.sender] += frame
+            if links is not None and agents[0].activation is Activation.ROUNDS:
+                for j in run.network.neighbours(release.sender):
+                    if release.recipient is None or release.recipient == j:
+                        links.meet(release, j, now, frame)
+
+        def delay(release: Release, receiver: int) -> float | None:
+            return 0.0 if links is None else links.meet(release, receiver, now, frame)
 
         if agents[0].activation is Activation.ROUNDS:
             transcript = run_rounds(agents, run.network, on_release=hear, ledger=charge)
         else:
             rate, seed = float(run.public[0]["rate"]), int(run.public[0]["seed"])
-            transcript = run_asynchronous(agents, run.network, rate=rate, seed=seed, on_release=hear, ledger=charge)
+            transcript = run_asynchronous(
+                agents,
+                run.network,
+                rate=rate,
+                seed=seed,
+                delay=None if links is None else delay,
+                on_release=hear,
+                ledger=charge,
+            )
         end = int(max(transcript.times, default=0.0) * SECOND)
         for i in range(run.agents):
             log.write(encode(run.run, Done(i, max(sent[i], default=-1), (), run.network.neighbours(i))), end)
@@ -97,6 +119,8 @@ def run_twin(folder: Path) -> None:
             "pss_kb": None,
             "cpu_s": 0.0,
         }
+        if links is not None:
+            counted["links"] = links.of(i)
         write_whole(agent_folder(folder, i) / "final.json", json.dumps(counted, indent=1).encode())
 
 

@@ -209,6 +209,7 @@ class Zygote:
             self._control.close()
             self._control = None
         self._open_gate()
+        self._signal_all(signal.SIGCONT)  # whoever an event had paused
 
 
 def _pass(gate: int) -> None:

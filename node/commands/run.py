@@ -21,6 +21,10 @@ def run(
     override: Annotated[
         list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable.")
     ] = None,
+    scenario: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Network conditions and events (TOML) laid over the configuration."),
+    ] = None,
     world: Annotated[
         str, typer.Option(help="processes: one per agent; twin: the same agents in one process.")
     ] = "processes",
@@ -33,7 +37,7 @@ def run(
     """
     if world not in ("processes", "twin"):
         raise ValueError(f"--world {world}: accepted are processes and twin")
-    configuration = load(config, override or [])
+    configuration = load(config, override or [], scenario)
     folder = (out or Path("runs") / configuration.run.name).absolute()
     console = Console(stderr=True)
     if world == "processes":

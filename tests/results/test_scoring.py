@@ -38,6 +38,7 @@ KEYS = [
     "time",
     "memory",
     "failures",
+    "network",
     "public_assumptions",
 ]
 

@@ -1,0 +1,53 @@
+"""Faults that are done to a run on purpose: who is hit, in the vocabulary of Jepsen and Maelstrom.
+
+Rules that hold here:
+- Who is hit is a function of (seed, the event's number), not of time.
+- A minority is the largest number of agents that is less than half, a majority the smallest that is more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+FAULTS: Final = 0x6661756C
+"""Keeps the choice of targets apart from the other uses of the same seed."""
+TARGETS: Final = ("one", "minority", "majority", "all")
+
+
+def targets(target: str | Sequence[int], agents: int, seed: int, event: int) -> tuple[int, ...]:
+    """The agents that event number ``event`` hits, ascending; ``target`` is one of `TARGETS`, or names them."""
+    if not isinstance(target, str):
+        return tuple(sorted(target))
+    sizes = {"one": 1, "minority": (agents - 1) // 2, "majority": agents // 2 + 1, "all": agents}
+    return tuple(sorted(_order(agents, seed, event)[: sizes[target]]))
+
+
+def bisection(agents: int, seed: int, event: int) -> tuple[int, ...]:
+    """The group, 0 or 1, of each agent: two halves drawn at random."""
+    first = set(_order(agents, seed, event)[: agents // 2])
+    return tuple(int(agent in first) for agent in range(agents))
+
+
+def isolation(alone: Sequence[int], agents: int) -> tuple[int, ...]:
+    """The group of each agent where each of ``alone`` is cut off from everybody: all others are group 0."""
+    groups = [0] * agents
+    for group, agent in enumerate(alone, start=1):
+        groups[agent] = group
+    return tuple(groups)
+
+
+def division(groups: Sequence[Sequence[int]], agents: int) -> tuple[int, ...]:
+    """The group of each agent where ``groups`` are cut off from each other, and from whoever is in none."""
+    found = [0] * agents
+    for number, members in enumerate(groups, start=1):
+        for agent in members:
+            found[agent] = number
+    return tuple(found)
+
+
+def _order(agents: int, seed: int, event: int) -> list[int]:
+    generator = np.random.default_rng(np.random.SeedSequence([seed, FAULTS, event]))
+    return [int(agent) for agent in generator.permutation(agents)]

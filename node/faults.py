@@ -1,0 +1,214 @@
+"""Carries out a run's ``[[event]]`` tables: partitions, pauses, kills and restarts, beside the launcher's watching.
+
+Rules that hold here:
+- Only processes of this run are signalled, by process id, each as the zygote told it.
+- What happened is written to ``faults.jsonl`` in the run's folder when it happens, and what did not is written too.
+- Everything heals: a partition expires by itself, and who is paused is woken at the end.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from coordinator_free.faults import bisection, division, isolation, targets
+from node.event_section import EventSection, ending, numbers_of
+from node.partition import Partition
+from node.shard import agent_folder
+from node.status import State, read_status
+
+LOG = "faults.jsonl"
+AGAIN = 0.05
+"""Seconds after which a restart whose process has not been reaped yet is tried again."""
+
+Alive = Mapping[int | str, int]
+Action = Callable[[Alive], None]
+
+
+class Faults:
+    """The events of the run in ``folder`` of agents with these ``names``; ``restart`` starts a dead agent again."""
+
+    def __init__(
+        self,
+        folder: Path,
+        events: Sequence[EventSection],
+        names: Sequence[str],
+        seed: int,
+        restart: Callable[[int], None],
+    ) -> None:
+        self._folder = folder
+        self._events = events
+        self._names = list(names)
+        self._seed = seed
+        self._restart = restart
+        self._began: float | None = None
+        self._queue: list[tuple[float, int, str, Action]] = []
+        self._order = itertools.count()
+        self._paused: dict[int, int] = {}
+        self._awaited: set[int] = set()
+        self._divided = -1
+        (folder / LOG).unlink(missing_ok=True)
+        partitioned = any(event.fault == "partition" for event in events)
+        self._partition = Partition(folder, len(self._names)) if partitioned else None
+
+    def carry_out(self, alive: Alive) -> None:
+        """Do what is due. The first call is time zero."""
+        now = time.monotonic()
+        if self._began is None:
+            self._began = now
+            for number, event in enumerate(self._events):
+                self._plan(event.at, event.fault, self._action(number, event))
+        while self._queue and self._queue[0][0] <= now - self._began:
+            _, _, _, action = heapq.heappop(self._queue)
+            action(alive)
+
+    def patience(self, most: float) -> float:
+        """Seconds until the next event is due, at most ``most``."""
+        if self._began is None or not self._queue:
+            return most
+        return min(most, max(0.0, self._began + self._queue[0][0] - time.monotonic()))
+
+    def meant(self, agent: int) -> bool:
+        """Whether it was an event that killed ``agent`` just now, to start it again later."""
+        return agent in self._awaited
+
+    @property
+    def restarts_ahead(self) -> bool:
+        """Whether somebody who is dead will be started again."""
+        return bool(self._awaited)
+
+    def close(self) -> None:
+        """Heal everything, and note what the run was too short for."""
+        for _, _, name, _ in sorted(self._queue, key=lambda planned: planned[:2]):
+            if name in ("partition", "pause", "kill"):
+                self._note(name, (), skipped="the run was over")
+        self._queue.clear()
+        self._wake(dict(self._paused), {})
+        if self._partition is not None:
+            self._partition.heal()
+            self._partition.close()
+
+    def _plan(self, at: float, name: str, action: Action) -> None:
+        heapq.heappush(self._queue, (at, next(self._order), name, action))
+
+    def _note(self, fault: str, agents: Sequence[int], **more: Any) -> None:
+        at = None if self._began is None else round(time.monotonic() - self._began, 3)
+        line = {"fault": fault, "at_s": at, "agents": list(agents), **more, "time_ns": time.time_ns()}
+        with (self._folder / LOG).open("a") as log:
+            log.write(json.dumps(line) + "\n")
+
+    def _action(self, number: int, event: EventSection) -> Action:
+        if event.fault == "partition":
+            return lambda _: self._divide(number, event)
+        if event.fault == "heal":
+            return self._heal
+        if event.fault == "pause":
+            return lambda alive: self._pause(number, event, alive)
+        return lambda alive: self._kill(number, event, alive)
+
+    def _hit(self, number: int, event: EventSection) -> tuple[int, ...]:
+        named = event.target if isinstance(event.target, str) else numbers_of(event.target, self._names)
+        return targets(named, len(self._names), self._seed, number)
+
+    # -- partitions -----------------------------------------------------------------------------------------------
+
+    def _divide(self, number: int, event: EventSection) -> None:
+        agents = len(self._names)
+        if event.groups == "bisect":
+            groups = bisection(agents, self._seed, number)
+        elif event.groups == "isolate":
+            groups = isolation(self._hit(number, event), agents)
+        else:
+            groups = division([numbers_of(group, self._names) for group in event.groups], agents)
+        end = ending(self._events, number)
+        assert self._partition is not None
+        assert end is not None
+        self._partition.divide(groups, end - event.at)
+        self._divided = number
+        self._note("partition", [i for i, group in enumerate(groups) if group], groups=list(groups))
+        self._plan(end, "expire", lambda _: self._expire(number))
+
+    def _expire(self, number: int) -> None:
+        if self._divided == number:
+            self._mend()
+
+    def _mend(self) -> None:
+        if self._divided >= 0 and self._partition is not None:
+            self._partition.heal()
+            self._divided = -1
+            self._note("heal", ())
+
+    # -- processes ------------------------------------------------------------------------------------------------
+
+    def _heal(self, alive: Alive) -> None:
+        self._mend()
+        self._wake(dict(self._paused), alive)
+
+    def _pause(self, number: int, event: EventSection, alive: Alive) -> None:
+        hit = {agent: alive[agent] for agent in self._hit(number, event) if agent in alive}
+        for pid in hit.values():
+            _signal(pid, signal.SIGSTOP)
+        self._paused |= hit
+        self._note("pause", list(hit), **({} if hit else {"skipped": "who was to be paused had ended"}))
+        end = ending(self._events, number)
+        assert end is not None
+        self._plan(end, "resume", lambda now_alive: self._wake(hit, now_alive))
+
+    def _wake(self, paused: Mapping[int, int], alive: Alive) -> None:
+        woken = [agent for agent, pid in paused.items() if self._paused.get(agent) == pid]
+        for agent in woken:
+            if alive.get(agent, paused[agent]) == paused[agent]:
+                _signal(paused[agent], signal.SIGCONT)
+            del self._paused[agent]
+        if woken:
+            self._note("resume", woken)
+
+    def _kill(self, number: int, event: EventSection, alive: Alive) -> None:
+        """Agents that have finished are let be: their neighbours may have left, and would never hear them again."""
+        hit = [agent for agent in self._hit(number, event) if agent in alive and not self._finished(agent)]
+        if event.restart is not None:
+            self._awaited.update(hit)
+        for agent in hit:
+            self._paused.pop(agent, None)
+            _signal(alive[agent], signal.SIGKILL)
+        self._note("kill", hit, **({} if hit else {"skipped": "who was to be killed had finished"}))
+        if event.restart is not None:
+            for agent in hit:
+                self._plan(event.at + event.restart, "restart", self._rebirth(agent))
+
+    def _rebirth(self, agent: int) -> Action:
+        def restart(alive: Alive) -> None:
+            assert self._began is not None
+            if agent in alive:  # not reaped yet
+                self._plan(time.monotonic() - self._began + AGAIN, "restart", restart)
+                return
+            self._note("restart", [agent])
+            self._restart(agent)
+            self._awaited.discard(agent)
+
+        return restart
+
+    def _finished(self, agent: int) -> bool:
+        status = read_status(agent_folder(self._folder, agent) / "status")
+        return status is not None and status.state >= State.FINISHED
+
+
+def read_faults(folder: Path) -> list[dict[str, Any]]:
+    """What was done to the run in ``folder``, in order."""
+    try:
+        return [json.loads(line) for line in (folder / LOG).read_text().splitlines()]
+    except FileNotFoundError:
+        return []
+
+
+def _signal(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
