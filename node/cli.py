@@ -29,6 +29,7 @@ COMMANDS = (
     "agent",
     "collect",
     "compose",
+    "keys",
     "status",
     "stop",
     "predict",

@@ -38,6 +38,7 @@ from coordinator_free.privacy.mechanisms import NORMS, Mechanism
 from coordinator_free.privacy.noise import simulation_secret
 from coordinator_free.release import FloatArray
 from node.config import Configuration, ConfigurationError, dump, from_table, public_digest
+from node.keys import make_keys
 from node.ledger_file import LedgerFile
 from node.plug_ins import find_here
 from node.shard import Rows, agent_folder, setting, shard_path, write_shard
@@ -125,7 +126,11 @@ class Preparation:
             "record": self.dealt.record,
             "metric": loss(c.learning.loss).metric,
             "simulation": c.run.simulation,
-            "network": {**c.network.model_dump(exclude={"folder"}), "eavesdropper": c.eavesdropper.enabled},
+            "network": {
+                **c.network.model_dump(exclude={"folder"}),
+                "eavesdropper": c.eavesdropper.enabled,
+                "encryption": c.encrypted,
+            },
         }
 
     def rows(self, agent: int) -> Rows:
@@ -505,6 +510,8 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, 
             _check_room(kept, shard_digest, budget, run, plan)
         else:
             LedgerFile.create(place / "ledger.jsonl", shard_digest, dealt.record, budget, plan)
+    if c.encrypted:
+        make_keys(building, [*range(preparation.agents), *([None] if c.eavesdropper.enabled else [])])
     _write_private(
         building / "dealt.json", json.dumps({"data_digest": dealt.digest, "earlier_runs": earlier}, indent=1).encode()
     )
