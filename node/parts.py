@@ -2,7 +2,7 @@
 
 Rules that hold here:
 - A part has the form of a run's folder: ``agent-0002/`` holds shard, secret, ledger and private key of agent 2;
-  ``eavesdropper/`` the public files and its own key. What an agent or the eavesdropper writes later lies in its part too.
+  ``eavesdropper/`` the public files and its own key. What they write later lies in their parts too.
 - Handing over moves: afterwards the run's folder holds nothing private of any agent. It can be repeated after a crash.
 - A ledger in a part is never replaced.
 - Gathering copies everything back after the run, for scoring, `verify` and `audit`. The copies of ledgers are for
