@@ -36,7 +36,21 @@ GROWTH_MB: Final = 5.0
 
 Frame = list[bytes]
 _EXTREMES = (0, 1, -1, 127, 128, 255, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**64 - 1, -(2**63))
-_VALUES: tuple[Any, ...] = (*_EXTREMES, None, True, False, 1.0, float("nan"), "", "release", b"", bytes(16), [], [1], {})
+_VALUES: tuple[Any, ...] = (
+    *_EXTREMES,
+    None,
+    True,
+    False,
+    1.0,
+    float("nan"),
+    "",
+    "release",
+    b"",
+    bytes(16),
+    [],
+    [1],
+    {},
+)
 _KEYS = ("v", "run", "from", "to", "kind", "index", "round", "used", "digest", "last", "skipped", "heard", "extra", "")
 _LENGTHS = (b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\xdb\x7f\xff\xff\xff", b"\xc1")
 
@@ -114,7 +128,9 @@ def elsewhere(frame: Frame, draw: random.Random) -> Frame:
 
 
 def body(frame: Frame, draw: random.Random) -> Frame:
-    values = [draw.choice((0.0, -0.0, 5e-324, 1e308, float("nan"), float("inf"), -float("inf"))) for _ in range(DIMENSION)]
+    values = [
+        draw.choice((0.0, -0.0, 5e-324, 1e308, float("nan"), float("inf"), -float("inf"))) for _ in range(DIMENSION)
+    ]
     packed = struct.pack(f"<{DIMENSION}d", *values)
     return [frame[0], frame[1], packed * draw.choice((1, 1, 1, 0, 2, 100))]
 
