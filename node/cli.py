@@ -30,6 +30,7 @@ COMMANDS = (
     "collect",
     "compose",
     "keys",
+    "wiretap",
     "status",
     "stop",
     "predict",

@@ -4,8 +4,8 @@
 
 A seeded generator mutates good frames where their structure is: parts, topics, header fields and their types, msgpack
 lengths and nesting, bytes, bodies, repeats, other runs, indices out of the window. Each batch is given to a `Receiver`
-and to an oracle (`wire.decode`, then neighbour, recipient, length, window, repeats, finite values); what they accept must
-be the same, in order. Prints one JSON document; exit status 1 if a check failed.
+and to an oracle (`wire.decode`, then neighbour, recipient, length, window, repeats, finite values); what they accept
+must be the same, in order. Prints one JSON document; exit status 1 if a check failed.
 """
 
 from __future__ import annotations
