@@ -34,6 +34,7 @@ from coordinator_free.privacy.ledger import LedgerError
 from coordinator_free.release import FloatArray, Release
 from node.charging import Charger
 from node.journal import Journal, read_journal
+from node.keys import read_keys
 from node.ledger_file import LedgerFile
 from node.names import NamedEndpoints
 from node.npz import packed, unpacked, write_whole
@@ -253,7 +254,7 @@ class Life:
             for j in sorted(unknown):
                 endpoint = around.endpoints.lookup(j)
                 if endpoint is not None:
-                    self._post.connect(endpoint)
+                    self._post.connect(endpoint, j)
                     unknown.discard(j)
             began = self._post.notice_listeners()
             now = time.monotonic()
@@ -493,7 +494,7 @@ class Life:
             "late": receiver.late,
             "missing": missing,
             "not_done": sorted(set(self._around.neighbours) - self._done.keys()),
-            "dropped_by_reason": dict(receiver.dropped),
+            "dropped_by_reason": dict(receiver.dropped + self._post.dropped),
             "bytes": self._bytes,
             "charged": self._charger.charged,
             "pss_kb": self._memory,
@@ -565,6 +566,7 @@ def run_from_folder(
     network: Mapping[str, Any] = public["network"]
     weather = conditions(network, int(public["seed"]))
     partition = Partition.of(run)
+    encrypted = bool(network.get("encryption"))
     around = Surroundings(
         folder=folder,
         run=bytes.fromhex(public["run"]),
@@ -592,6 +594,7 @@ def run_from_folder(
         expected=expected_listeners(around),
         dimension=around.dimension,
         addressed=around.neighbours if agent.addressed else (),
+        keys=read_keys(run, number, setting.neighbours, eavesdropper=around.eavesdropper) if encrypted else None,
     )
     return live(agent, ledger, around, post)
 

@@ -29,6 +29,8 @@ COMMANDS = (
     "agent",
     "collect",
     "compose",
+    "keys",
+    "wiretap",
     "status",
     "stop",
     "predict",

@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import importlib.util
+import ipaddress
 import json
 import math
 import tomllib
@@ -239,6 +240,8 @@ class NetworkSection(ConditionsSection):
     folder: str | None = None
     """Where ipc sockets lie. Default: a fresh temporary folder."""
     host: str = "127.0.0.1"
+    encryption: bool | None = None
+    """Keys on every tcp socket. Default: true where tcp leaves this machine, and for a run that is dealt in parts."""
 
 
 class Configuration(Section):
@@ -256,6 +259,21 @@ class Configuration(Section):
     def private(self) -> bool:
         """Whether releases are noised."""
         return self.privacy.mechanism != "none"
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether only those who hold a key of the run can listen or speak."""
+        network = self.network
+        if network.encryption is not None:
+            return network.encryption
+        return network.transport == "tcp" and not _on_this_machine(network.host)
+
+
+def _on_this_machine(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 # --- reading -----------------------------------------------------------------------------------------------------
@@ -596,6 +614,15 @@ def _events_end(c: Configuration) -> str | None:
     return None
 
 
+def _only_tcp_is_encrypted(c: Configuration) -> str | None:
+    if c.network.encryption and c.network.transport != "tcp":
+        return (
+            f'network.encryption = true: sockets of network.transport = "{c.network.transport}" never leave this '
+            'machine and have no keys; use transport = "tcp", or leave encryption out'
+        )
+    return None
+
+
 def _in_rounds(c: Configuration) -> bool:
     return algorithm(c.learning.algorithm).activation is Activation.ROUNDS
 
@@ -617,6 +644,7 @@ RULES: tuple[Callable[[Configuration], str | None], ...] = (
     _graph_has_its_file,
     _similarity_settings_are_used,
     _events_end,
+    _only_tcp_is_encrypted,
 )
 
 

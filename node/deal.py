@@ -39,6 +39,7 @@ from coordinator_free.privacy.noise import simulation_secret
 from coordinator_free.release import FloatArray
 from node.config import Configuration, ConfigurationError, dump, from_table, public_digest
 from node.event_section import check_names
+from node.keys import make_keys
 from node.ledger_file import LedgerFile
 from node.plug_ins import find_here
 from node.shard import Rows, agent_folder, setting, shard_path, write_shard
@@ -129,6 +130,7 @@ class Preparation:
             "network": {
                 **c.network.model_dump(exclude={"folder"}, by_alias=True),
                 "eavesdropper": c.eavesdropper.enabled,
+                "encryption": c.encrypted,
             },
         }
 
@@ -526,6 +528,8 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, 
             _check_room(kept, shard_digest, budget, run, plan)
         else:
             LedgerFile.create(place / "ledger.jsonl", shard_digest, dealt.record, budget, plan)
+    if c.encrypted:
+        make_keys(building, [*range(preparation.agents), *([None] if c.eavesdropper.enabled else [])])
     _write_private(
         building / "dealt.json", json.dumps({"data_digest": dealt.digest, "earlier_runs": earlier}, indent=1).encode()
     )

@@ -28,6 +28,7 @@ from zmq.utils.monitor import parse_monitor_message
 
 from node.capture import Capture, CaptureCounter
 from node.faults import read_faults
+from node.keys import PUBLIC_KEYS, Keys, read_keys
 from node.logs import frames_of, logs_of, next_log
 from node.names import NamedEndpoints
 from node.plug_ins import find_here
@@ -111,9 +112,13 @@ class Heard:
 class _Ear:
     """The SUB socket, and how many of those it is connected to are there."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys: Keys | None) -> None:
         self._context = zmq.Context(io_threads=1)
         self._socket = self._context.socket(zmq.SUB)
+        self._keys = keys
+        self._heard_at: dict[str, int] = {}
+        if keys is not None:
+            self._socket.curve_publickey, self._socket.curve_secretkey = keys.public, keys.private
         self._socket.linger = 0
         self._socket.rcvhwm = 0
         self._socket.maxmsgsize = FRAME_LIMIT
@@ -128,7 +133,11 @@ class _Ear:
         self.connected = 0
         self.ever = 0
 
-    def connect(self, endpoint: str) -> None:
+    def connect(self, endpoint: str, agent: int) -> None:
+        self._heard_at[endpoint] = agent
+        if self._keys is not None:
+            # Holds for the connections that are made from here on, so that one socket can hear everybody.
+            self._socket.curve_serverkey = self._keys.agents[agent]
         try:
             self._socket.connect(endpoint)
         except zmq.ZMQError as error:
@@ -137,7 +146,7 @@ class _Ear:
     def follow(self, old: str, new: str) -> None:
         with contextlib.suppress(zmq.ZMQError):
             self._socket.disconnect(old)
-        self.connect(new)
+        self.connect(new, self._heard_at.pop(old))
 
     def wait(self, seconds: float) -> None:
         self._socket.poll(max(1, round(1000 * seconds)))
@@ -187,6 +196,7 @@ def run_eavesdropper(
     before: Iterable[Sequence[bytes]] = (),
     patience: float | None = None,
     events: Callable[[], Iterable[dict[str, Any]]] = tuple,
+    keys: Keys | None = None,
 ) -> Heard:
     """Listen at the endpoints of ``doors``, as soon as each is known, and write all that is heard to ``log``.
 
@@ -196,7 +206,8 @@ def run_eavesdropper(
 
     ``before`` are the frames of earlier logs of the same run, over which the capture is judged too. With ``patience``
     (seconds) agents may be restarted meanwhile: nobody has to have been there for so long before it ends, and then it
-    ends though not everybody came. ``events()`` gives what happened to the run so far, each with its ``time_ns``.
+    ends though not everybody came. ``events()`` gives what happened to the run so far, each with its ``time_ns``. With
+    ``keys`` the agents' links are encrypted, and it is let in by its own.
     """
     counter = CaptureCounter(run, agents)
     for known in before:
@@ -208,7 +219,7 @@ def run_eavesdropper(
         raise ValueError("no endpoint to listen to")
     doorways = len(unknown)
     shown = _StatusFile(status) if status is not None else None
-    ear = _Ear()
+    ear = _Ear(keys)
     base = time.time_ns() - time.monotonic_ns()
     oversized = 0
     failure: str | None = None
@@ -250,7 +261,7 @@ def run_eavesdropper(
                 for door in sorted(unknown):
                     endpoint = endpoints.lookup(door)
                     if endpoint is not None:
-                        ear.connect(endpoint)
+                        ear.connect(endpoint, door)
                         unknown.discard(door)
                 if isinstance(endpoints, NamedEndpoints):
                     while (moved := endpoints.moved()) is not None:
@@ -352,6 +363,7 @@ def eavesdrop_on_run(
     """
     manifest = json.loads((run / "manifest.json").read_bytes())
     agents = range(int(manifest["agents"]))
+    keys = read_keys(run, None, agents) if (run / PUBLIC_KEYS).exists() else None
     earlier = logs_of(run)
     before = [frame.parts for frame in frames_of(run, [])] if earlier else []
     metadata = {"continues": earlier[-1].name, "heard before": f"{len(before)} frames"} if earlier else None
@@ -367,6 +379,7 @@ def eavesdrop_on_run(
         before=before,
         patience=patience,
         events=lambda: read_faults(run),
+        keys=keys,
     )
 
 

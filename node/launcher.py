@@ -115,7 +115,7 @@ def check_limits(folder: Path, configuration: Configuration) -> None:
     """Raise the limit on open files as far as the graph needs; `ConfigurationError` where the system forbids it."""
     network = files.parse((folder / "topology.graphml").read_bytes(), "graphml")
     busiest = int(max(network.degree_counts)) if network.agents > 1 else 0
-    needed = max(2 * busiest, network.agents) + SPARE_DESCRIPTORS
+    needed = max((3 if configuration.encrypted else 2) * busiest, network.agents) + SPARE_DESCRIPTORS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < needed:
         if hard != resource.RLIM_INFINITY and hard < needed:

@@ -1,8 +1,8 @@
 """A dealt run in parts, so that every agent's host or container holds its own part and nothing of anybody else's.
 
 Rules that hold here:
-- A part has the form of a run's folder: ``agent-0002/`` holds shard, secret and ledger of agent 2; ``eavesdropper/``
-  the public files. What an agent or the eavesdropper writes later lies in its part too.
+- A part has the form of a run's folder: ``agent-0002/`` holds shard, secret, ledger and private key of agent 2;
+  ``eavesdropper/`` the public files and its own key. What they write later lies in their parts too.
 - Handing over moves: afterwards the run's folder holds nothing private of any agent. It can be repeated after a crash.
 - A ledger in a part is never replaced.
 - Gathering copies everything back after the run, for scoring, `verify` and `audit`. The copies of ledgers are for
@@ -16,6 +16,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from node.keys import AGENT_KEY, EAVESDROPPER_KEY, PUBLIC_KEYS
 from node.logs import logs_of
 from node.run_folder import read_json, read_manifest
 from node.shard import agent_folder, agent_name, shard_path
@@ -51,8 +52,15 @@ def hand_over(run: Path, parts: Path) -> None:
     try:
         for name in PUBLIC:
             _copy(run / name, parts / EAVESDROPPER / name, 0o644)
+        encrypted = (run / PUBLIC_KEYS).exists()
+        if encrypted:
+            for part in (parts / EAVESDROPPER, *(part_folder(parts, agent) for agent in range(agents))):
+                _copy(run / PUBLIC_KEYS, part / PUBLIC_KEYS, 0o644)
+        if (run / EAVESDROPPER_KEY).exists():
+            _copy(run / EAVESDROPPER_KEY, parts / EAVESDROPPER / EAVESDROPPER_KEY, 0o600)
+            (run / EAVESDROPPER_KEY).unlink()
         for agent in range(agents):
-            _hand_over_one(run, part_folder(parts, agent), agent)
+            _hand_over_one(run, part_folder(parts, agent), agent, encrypted)
         for folder in (run / "shards", run / "agents"):
             if folder.exists() and not any(folder.iterdir()):
                 folder.rmdir()
@@ -64,13 +72,14 @@ def hand_over(run: Path, parts: Path) -> None:
         ) from None
 
 
-def _hand_over_one(run: Path, part: Path, agent: int) -> None:
+def _hand_over_one(run: Path, part: Path, agent: int, encrypted: bool) -> None:
     own = agent_folder(run, agent)
     if not own.exists():
         if not (agent_folder(part, agent) / "ledger.jsonl").exists():
             raise PartsError(f"part {part} holds no ledger of agent {agent}, and {run} does not hold it any more")
         return
-    dealt = {name: (own / name, agent_folder(part, agent) / name) for name in OWN}
+    names = (*OWN, AGENT_KEY) if encrypted else OWN
+    dealt = {name: (own / name, agent_folder(part, agent) / name) for name in names}
     dealt["shard"] = (shard_path(run, agent), shard_path(part, agent))
     here, there = dealt["ledger.jsonl"]
     if there.exists() and there.read_bytes() != here.read_bytes():

@@ -8,6 +8,7 @@ agent. Nothing of a run is seen here, and nothing of the rehearsal stays.
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ class _Stage(Post):
     """In the place of the sockets: two neighbours who are ready, speak as often as they are listened to, and end."""
 
     def __init__(self, run: bytes, digest: bytes, dimension: int) -> None:
+        self.dropped = Counter()
         self.listeners = {own_name(j) for j in _NEIGHBOURS}
         self._lines = [[encode(run, Hello(j, digest)) for j in _NEIGHBOURS]]
         for index in range(_WAKES):
@@ -42,7 +44,7 @@ class _Stage(Post):
     def bind(self, endpoint: str) -> str:
         return endpoint
 
-    def connect(self, endpoint: str) -> None:
+    def connect(self, endpoint: str, neighbour: int) -> None:
         pass
 
     def say(self, parts: Parts) -> None:

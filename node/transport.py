@@ -5,6 +5,8 @@ Rules that hold here:
 - A peer is connected to only once its endpoint is published, so that nobody knocks at doors that are not there yet.
 - What is waiting to be sent is bounded by the agent's own clock, what is waiting to be read by a finite queue.
 - No frame above the limit is ever held in memory.
+- With keys every neighbour has a SUB of its own, because a SUB does not tell by which connection a message came; what
+  comes by a neighbour's connection and names another sender is dropped and counted.
 """
 
 from __future__ import annotations
@@ -12,18 +14,24 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
 import zmq
 
+from node.admission import Admission, guard
+from node.keys import Keys
 from node.wire import HEADER_LIMIT, Parts, own_name, topic
 
 IPC_PATH_LIMIT = 107
 """Bytes that the path of a unix socket may have on Linux."""
 RECEIVE_QUEUE = 2000
 """Messages of one neighbour that may wait to be read; more are lost, and counted as gaps."""
+
+MOST_PARTS = 4
+"""Parts of one message that are kept: one more than any good message has."""
 
 _MORE = zmq.DONTWAIT | zmq.SNDMORE
 
@@ -88,10 +96,11 @@ def ipc_endpoint(folder: Path, agent: int) -> str:
 
 
 class Post:
-    """Both sockets of one agent. Owned by one thread.
+    """Both sockets of one agent, and with keys one more for each neighbour. Owned by one thread.
 
     ``expected`` are the names of the listeners to take note of; ``addressed`` the neighbours whose messages are
-    filtered at the publisher (empty: hear all they say).
+    filtered at the publisher (empty: hear all they say). With ``keys`` all is encrypted, and only those that the keys
+    name are heard or hear. Counts: ``dropped`` by reason.
     """
 
     def __init__(
@@ -101,31 +110,47 @@ class Post:
         expected: Iterable[bytes],
         dimension: int,
         addressed: Iterable[int] = (),
+        keys: Keys | None = None,
     ) -> None:
         self._context = zmq.Context(io_threads=1)
+        self._admission: Admission | None = None
         self._speaker = self._context.socket(zmq.XPUB)
-        self._ear = self._context.socket(zmq.SUB)
-        for socket in (self._speaker, self._ear):
+        self._speaker.sndhwm = 0
+        subscriptions = [own_name(agent)]
+        peers = list(addressed)
+        for peer in peers:
+            subscriptions += [topic(peer), topic(peer, agent)]
+        if not peers:
+            subscriptions.append(b"")
+        self._ears: dict[int | None, zmq.Socket[bytes]] = {}
+        if keys is None:
+            self._ears[None] = self._context.socket(zmq.SUB)
+        else:
+            self._context.set(zmq.MAX_SOCKETS, max(self._context.get(zmq.MAX_SOCKETS), len(keys.agents) + 8))
+            self._admission = Admission(self._context, keys.admitted)
+            guard(self._speaker, keys.public, keys.private)
+            for neighbour, key in keys.agents.items():
+                ear = self._ears[neighbour] = self._context.socket(zmq.SUB)
+                ear.curve_publickey, ear.curve_secretkey, ear.curve_serverkey = keys.public, keys.private, key
+        for socket in (self._speaker, *self._ears.values()):
             socket.linger = 0
             socket.reconnect_ivl = 100
             socket.reconnect_ivl_max = 2000
             socket.maxmsgsize = max(8 * dimension, HEADER_LIMIT)
-        self._speaker.sndhwm = 0
-        self._ear.rcvhwm = RECEIVE_QUEUE
-        self._ear.subscribe(own_name(agent))
-        peers = list(addressed)
-        if peers:
-            for peer in peers:
-                self._ear.subscribe(topic(peer))
-                self._ear.subscribe(topic(peer, agent))
-        else:
-            self._ear.subscribe(b"")
+        for ear in self._ears.values():
+            ear.rcvhwm = RECEIVE_QUEUE
+            for subscription in subscriptions:
+                ear.subscribe(subscription)
         self._expected = frozenset(expected)
-        self._connected: set[str] = set()
+        self._connected: dict[str, zmq.Socket[bytes]] = {}
         self.listeners: set[bytes] = set()
+        self.dropped: Counter[str] = Counter()
+        self._watched = [*self._ears.values(), self._speaker]
+        if self._admission is not None:
+            self._watched.append(self._admission.socket)
         self._poller = select.poll()
-        self._poller.register(self._descriptor(self._ear), select.POLLIN)
-        self._poller.register(self._descriptor(self._speaker), select.POLLIN)
+        for socket in self._watched:
+            self._poller.register(self._descriptor(socket), select.POLLIN)
 
     def watch(self, descriptor: int) -> None:
         """End any wait early when this file descriptor becomes readable (a signal came)."""
@@ -145,30 +170,32 @@ class Post:
         return bound.rstrip(b"\0").decode()
 
     def _heartbeats(self) -> None:
-        for socket in (self._speaker, self._ear):
+        for socket in (self._speaker, *self._ears.values()):
             socket.heartbeat_ivl = 5000
             socket.heartbeat_timeout = 20000
             socket.heartbeat_ttl = 20000
 
-    def connect(self, endpoint: str) -> None:
-        """Hear whoever speaks there. Raises `TransportError` for an endpoint that cannot be."""
-        if endpoint in self._connected:
-            return
+    def connect(self, endpoint: str, neighbour: int) -> None:
+        """Hear ``neighbour`` there. Raises `TransportError` for an endpoint that cannot be."""
+        if endpoint not in self._connected:
+            self._connect(self._ears[None if self._admission is None else neighbour], endpoint)
+
+    def _connect(self, ear: zmq.Socket[bytes], endpoint: str) -> None:
         if endpoint.startswith("tcp:"):
-            self._ear.ipv6 = "[" in endpoint
+            ear.ipv6 = "[" in endpoint
         try:
-            self._ear.connect(endpoint)
+            ear.connect(endpoint)
         except zmq.ZMQError as error:
             raise TransportError(f"cannot connect to {endpoint}: {error.strerror or error}") from error
-        self._connected.add(endpoint)
+        self._connected[endpoint] = ear
 
     def follow(self, old: str, new: str) -> None:
-        """Hear at ``new`` whoever was heard at ``old``."""
-        if old in self._connected:
-            self._connected.discard(old)
+        """Hear at ``new`` whoever is heard at ``old``; nothing where nobody is."""
+        ear = self._connected.pop(old, None)
+        if ear is not None:
             with contextlib.suppress(zmq.ZMQError):
-                self._ear.disconnect(old)
-        self.connect(new)
+                ear.disconnect(old)
+            self._connect(ear, new)
 
     @staticmethod
     def _descriptor(socket: zmq.Socket[bytes]) -> int:
@@ -183,23 +210,26 @@ class Post:
         self._speaker.send(last, zmq.DONTWAIT)
 
     def drain(self, limit: int) -> list[list[bytes]]:
-        """What has arrived, at most ``limit`` messages."""
+        """What has arrived, at most ``limit`` messages, and with keys at most an equal share of each neighbour."""
+        if self._admission is None:
+            return _taken(self._ears[None], limit)
+        self._admission.answer()
         messages: list[list[bytes]] = []
-        receive = self._ear.recv
-        with contextlib.suppress(zmq.Again):
-            while len(messages) < limit:
-                # Part by part: asking a frame whether more follow costs less than asking the socket.
-                frame = receive(zmq.NOBLOCK, copy=False)
-                message = [frame.bytes]
-                while frame.more:
-                    frame = receive(copy=False)
-                    message.append(frame.bytes)
-                messages.append(message)
+        for neighbour, ear in self._ears.items():
+            assert neighbour is not None
+            name = topic(neighbour)[:4]
+            for message in _taken(ear, max(1, limit // len(self._ears))):
+                if message[0].startswith(name):
+                    messages.append(message)
+                else:
+                    self.dropped["speaks for another"] += 1
         return messages
 
     def notice_listeners(self) -> bool:
         """Take note of who began or ceased to listen; True if somebody began."""
         began = False
+        if self._admission is not None:
+            self._admission.answer()
         with contextlib.suppress(zmq.Again):
             while True:
                 event = self._speaker.recv(zmq.NOBLOCK)
@@ -216,13 +246,32 @@ class Post:
     def wait(self, seconds: float) -> None:
         """Until something may have arrived on any socket, a signal came, or the time is up."""
         # The descriptors are edge-triggered: what is already there has to be asked for, not waited for.
-        for socket in (self._ear, self._speaker):
+        for socket in self._watched:
             if int(socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
                 return
         self._poller.poll(max(0.0, seconds) * 1000)
 
     def close(self, linger: float = 0.0) -> None:
         """Hang up once all that was said has gone out, or after ``linger`` seconds."""
-        self._ear.close(0)
+        for ear in self._ears.values():
+            ear.close(0)
+        if self._admission is not None:
+            self._admission.socket.close(0)
         self._speaker.close(round(1000 * linger))
         self._context.term()
+
+
+def _taken(ear: zmq.Socket[bytes], limit: int) -> list[list[bytes]]:
+    messages: list[list[bytes]] = []
+    receive = ear.recv
+    with contextlib.suppress(zmq.Again):
+        while len(messages) < limit:
+            # Part by part: asking a frame whether more follow costs less than asking the socket.
+            frame = receive(zmq.NOBLOCK, copy=False)
+            message = [frame.bytes]
+            while frame.more:
+                frame = receive(copy=False)
+                if len(message) < MOST_PARTS:
+                    message.append(frame.bytes)
+            messages.append(message)
+    return messages

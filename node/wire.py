@@ -84,6 +84,7 @@ def _release_head(run: bytes, sender: int, recipient: int | None) -> bytes:
 
 _ROUND: Final = _pack("round")
 _USED: Final = _pack("used")
+_INT: Final = {int}
 
 
 def encode(run: bytes, message: Message) -> tuple[bytes, bytes, bytes]:
@@ -122,7 +123,7 @@ def decode_header(header: bytes) -> dict[str, Any]:
         raise Refused("header unreadable") from error
     if type(fields) is not dict:
         raise Refused("header unreadable")
-    if fields.get("v") != VERSION:
+    if type(fields.get("v")) is not int or fields["v"] != VERSION:
         raise Refused("version")
     kind = fields.get("kind")
     if type(kind) is not str or fields.keys() != KEYS.get(kind):
@@ -132,7 +133,7 @@ def decode_header(header: bytes) -> dict[str, Any]:
     good = good and (recipient is None or (type(recipient) is int and 0 <= recipient < EVERYBODY))
     if kind == "release":
         index, number, pairs = fields["index"], fields["round"], fields["used"]
-        good = good and type(index) is int and index >= 0 and type(pairs) is list and len(pairs) % 2 == 0
+        good = good and type(index) is int and index >= 0 and _naturals(pairs) and len(pairs) % 2 == 0
         good = good and (number is None or (type(number) is int and number >= 0))
     elif kind == "hello":
         good = good and type(fields["digest"]) is bytes and len(fields["digest"]) == 32
@@ -161,8 +162,6 @@ def decode(parts: Parts, run: bytes | None = None) -> Message:
     if len(parts[2]) % 8:
         raise Refused("length")
     flat = fields["used"]
-    if not _naturals(flat):
-        raise Refused("header fields")
     return Release(
         sender=sender,
         index=fields["index"],
@@ -261,6 +260,7 @@ class Receiver:
                 and used_ == "used"
                 and type(used) is list
                 and len(used) % 2 == 0
+                and (not used or (set(map(type, used)) == _INT and min(used) >= 0))
                 and (number is None or (type(number) is int and number >= 0))
             )
         except Exception:  # whatever it is, the careful reading names it

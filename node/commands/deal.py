@@ -24,11 +24,16 @@ def deal(
     """Deal data, graph, secrets and ledgers, and start nothing.
 
     With --parts every agent's shard, secret and ledger are moved to PARTS/agent-NNNN and the public files are copied
-    to PARTS/eavesdropper; each goes to its host. Dealing the same configuration again changes nothing.
+    to PARTS/eavesdropper; each goes to its host. Their links are encrypted, unless network.encryption = false.
+    Dealing the same configuration again changes nothing.
 
     Example: sottovoce deal examples/compose.toml --out runs/hosts --parts parts
     """
     configuration = load(config, override or [])
+    if parts is not None and configuration.network.encryption is None:
+        # Parts go to several hosts or containers, so what their agents say leaves this machine.
+        network = configuration.network.model_copy(update={"transport": "tcp", "encryption": True})
+        configuration = configuration.model_copy(update={"network": network})
     folder = (out or Path("runs") / configuration.run.name).absolute()
     deal_once(configuration, folder, again=parts is not None)
     if parts is not None:

@@ -1,0 +1,212 @@
+"""From captured packets to the frames that were in them: Ethernet or raw IP, TCP streams, ZMTP 3 (ZeroMQ RFC 23, 37).
+
+Rules that hold here:
+- Pure: bytes and times go in, frames come out; no file and no socket.
+- A stream is read from its first byte, or not at all. Bytes that come twice are taken once; a hole ends the reading.
+- What is encrypted has a size and a time. Nothing else of it is known.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from node.wire import EAVESDROPPER
+
+ETHERNET, RAW_IP, LINUX_COOKED = 1, 101, 113
+_GREETING: Final = 64
+_MORE, _LONG, _COMMAND = 1, 2, 4
+_WINDOW: Final = 16 << 20
+"""Bytes of one stream that may wait for what is missing before them."""
+_FRAME_LIMIT: Final = 64 << 20
+
+Address = tuple[bytes, int]
+Stream = tuple[Address, Address]
+"""Who sends to whom: IP address and port of each."""
+
+
+class Segment(NamedTuple):
+    """One TCP segment."""
+
+    stream: Stream
+    sequence: int
+    syn: bool
+    data: bytes
+
+
+class Captured(NamedTuple):
+    """One message as it went by: its parts, or only its size in bytes on the wire where it is encrypted."""
+
+    time_ns: int
+    stream: Stream
+    parts: tuple[bytes, ...] | None
+    size: int
+
+
+def segment(packet: bytes, link: int) -> Segment | None:
+    """The TCP segment in a packet; None where there is none."""
+    try:
+        if link == ETHERNET:
+            kind, packet = packet[12:14], packet[14:]
+            if kind not in (b"\x08\x00", b"\x86\xdd"):
+                return None
+        elif link == LINUX_COOKED:
+            packet = packet[16:]
+        if packet[0] >> 4 == 4:
+            if packet[9] != 6 or struct.unpack_from(">H", packet, 6)[0] & 0x3FFF:
+                return None  # not TCP, or a fragment
+            source, target = packet[12:16], packet[16:20]
+            tcp = packet[4 * (packet[0] & 15) : struct.unpack_from(">H", packet, 2)[0]]
+        elif packet[0] >> 4 == 6 and packet[6] == 6:
+            source, target, tcp = packet[8:24], packet[24:40], packet[40 : 40 + struct.unpack_from(">H", packet, 4)[0]]
+        else:
+            return None
+        from_port, to_port, sequence = struct.unpack_from(">HHI", tcp)
+        return Segment(((source, from_port), (target, to_port)), sequence, bool(tcp[13] & 2), tcp[4 * (tcp[12] >> 4) :])
+    except (IndexError, struct.error):
+        return None
+
+
+@dataclass
+class _Reassembly:
+    """The bytes of one stream, in order."""
+
+    next: int
+    waiting: dict[int, bytes] = field(default_factory=dict)
+    lost: bool = False
+
+    def add(self, sequence: int, data: bytes) -> bytes:
+        if not data or self.lost:
+            return b""
+        self.waiting[sequence] = max(self.waiting.get(sequence, b""), data, key=len)
+        ready = []
+        while True:
+            # How far each piece begins before what is wanted, in arithmetic modulo 2^32.
+            behind = {(self.next - start) & 0xFFFFFFFF: start for start in self.waiting}
+            known = [(offset, start) for offset, start in behind.items() if offset < 1 << 31]
+            if not known:
+                break
+            for offset, start in known:
+                piece = self.waiting.pop(start)[offset:]
+                if piece:
+                    ready.append(piece)
+                    self.next = (self.next + len(piece)) & 0xFFFFFFFF
+                    break
+        self.lost = sum(map(len, self.waiting.values())) > _WINDOW
+        return b"".join(ready)
+
+
+class Zmtp:
+    """One direction of one ZMTP connection."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self._parts: list[bytes] = []
+        self._size = 0
+        self.mechanism: str | None = None
+        self.subscriptions: set[bytes] = set()
+        self.damaged = False
+
+    def feed(self, data: bytes) -> Iterator[tuple[tuple[bytes, ...] | None, int]]:
+        """The messages that ``data`` completes: parts (None: encrypted) and size on the wire."""
+        if self.damaged:
+            return
+        self._bytes += data
+        if self.mechanism is None:
+            if len(self._bytes) < _GREETING:
+                return
+            if self._bytes[0] != 0xFF or self._bytes[9] != 0x7F:
+                self.damaged = True
+                return
+            self.mechanism = self._bytes[12:32].rstrip(b"\0").decode("ascii", errors="replace")
+            del self._bytes[:_GREETING]
+        at = 0
+        while len(self._bytes) - at >= 2:
+            flags = self._bytes[at]
+            head = 9 if flags & _LONG else 2
+            if len(self._bytes) - at < head:
+                break
+            size = int.from_bytes(self._bytes[at + 1 : at + head])
+            if flags > 7 or size > _FRAME_LIMIT:
+                self.damaged = True
+                break
+            if len(self._bytes) - at < head + size:
+                break
+            body = bytes(self._bytes[at + head : at + head + size])
+            at += head + size
+            if self.mechanism == "CURVE":
+                # Each part is a command of its own once the handshake is over, and hides whether more follow.
+                if body.startswith(b"\x07MESSAGE"):
+                    yield None, head + size
+            elif flags & _COMMAND:
+                if body.startswith(b"\x09SUBSCRIBE"):
+                    self.subscriptions.add(body[10:])
+            else:
+                self._parts.append(body)
+                self._size += head + size
+                if not flags & _MORE:
+                    yield tuple(self._parts), self._size
+                    if len(self._parts) == 1 and body[:1] == b"\x01":
+                        self.subscriptions.add(body[1:])
+                    self._parts, self._size = [], 0
+        del self._bytes[:at]
+
+
+class Wiretap:
+    """Takes packets in the order in which they were captured; keeps what publishers said to each listener."""
+
+    def __init__(self) -> None:
+        self._order: dict[Stream, _Reassembly] = {}
+        self._zmtp: dict[Stream, Zmtp] = {}
+        self._said: dict[Stream, list[Captured]] = {}
+        self.packets = 0
+
+    def take(self, time_ns: int, packet: bytes, link: int) -> None:
+        """One packet; whatever is not of a stream that was seen from its beginning is passed over."""
+        found = segment(packet, link)
+        self.packets += 1
+        if found is None:
+            return
+        stream = found.stream
+        if found.syn:
+            begins = (found.sequence + 1) & 0xFFFFFFFF
+            known = self._order.get(stream)
+            if known is None or (known.next != begins and stream not in self._said):
+                self._order[stream], self._zmtp[stream] = _Reassembly(begins), Zmtp()
+            return
+        if stream in self._order:
+            data = self._order[stream].add(found.sequence, found.data)
+            for parts, size in self._zmtp[stream].feed(data) if data else ():
+                self._said.setdefault(stream, []).append(Captured(time_ns, stream, parts, size))
+
+    @property
+    def holes(self) -> int:
+        """Streams of which something was not captured."""
+        return sum(bool(order.waiting) for order in self._order.values())
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether any connection was encrypted."""
+        return any(zmtp.mechanism == "CURVE" for zmtp in self._zmtp.values())
+
+    def heard(self) -> list[Captured]:
+        """What was said, in order of time, each publisher once: as the eavesdropper heard it, else its first listener.
+
+        What listeners say (their subscriptions) is left out. Where all is encrypted nobody can tell who is who, and
+        every connection is there, in both directions.
+        """
+        chosen: dict[Address, Stream] = {}
+        encrypted: list[Captured] = []
+        for stream, said in self._said.items():
+            if self._zmtp[stream].mechanism == "CURVE":
+                encrypted += said
+                continue
+            back = self._zmtp.get((stream[1], stream[0]))
+            if back is None or not back.subscriptions:
+                continue
+            if stream[0] not in chosen or EAVESDROPPER in back.subscriptions:
+                chosen[stream[0]] = stream
+        frames = [frame for stream in chosen.values() for frame in self._said[stream]]
+        return sorted(frames + encrypted, key=lambda frame: frame.time_ns)
