@@ -8,7 +8,7 @@ beginning of one more record, cut anywhere, which is what a crash inside a write
 a write that SIGKILL meets). Prints one JSON document: ``kills``, ``runs``, ``torn``; ``uncharged`` (releases heard
 without a charge), ``redrawn`` (indices heard with two different bodies), ``hung`` (runs that did not end),
 ``false_success`` (runs without a failure that lack a release or cannot be verified): all four must be 0, else the exit
-status is 1; and ``failed``, runs that said themselves that they failed, with their words.
+status is 1 and ``lacking`` says what was missing; and ``failed``, runs that said themselves that they failed.
 """
 
 from __future__ import annotations
@@ -134,6 +134,7 @@ def main() -> int:
     luck = random.Random(options.seed)
     total = dict.fromkeys(("kills", "runs", "torn", "uncharged", "redrawn", "hung", "false_success"), 0)
     failed: list[Any] = []
+    lacking: list[Any] = []
     while total["kills"] < options.kills:
         with tempfile.TemporaryDirectory() as place:
             folder, synchronous = Path(place) / "run", total["runs"] % 2 == 0
@@ -157,9 +158,11 @@ def main() -> int:
                 failed.append(trouble)
             elif ended:
                 heard = {(release.sender, release.index) for release in _releases(folder)}
-                whole = not synchronous or len(heard) == AGENTS * UPDATES
-                total["false_success"] += not (whole and verify(folder).ok and watch.eavesdropper_status == 0)
-    print(json.dumps({**total, "failed": failed}, indent=1))
+                verdict = verify(folder)
+                if (synchronous and len(heard) < AGENTS * UPDATES) or not verdict.ok:
+                    total["false_success"] += 1
+                    lacking.append({"run": total["runs"], "releases": len(heard), **verdict.as_json()})
+    print(json.dumps({**total, "failed": failed, "lacking": lacking}, indent=1))
     return int(any(total[key] for key in ("uncharged", "redrawn", "hung", "false_success")))
 
 

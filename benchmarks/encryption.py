@@ -2,9 +2,9 @@
 
     python benchmarks/encryption.py [--pairs 3] [--agents 30] [--rate 300] [--json]
 
-A private run like that of cluster.py (60 rows and p = 100 an agent, 10-regular, an eavesdropper) on Poisson clocks
-faster than the machine. Releases per second are those of the middle 80% of the log. ``ratio`` is CURVE over plain, the
-median of the pairs' ratios; wanted is at least 0.6.
+A private run like that of cluster.py (60 rows and p = 100 an agent, a 10-regular graph, an eavesdropper) on Poisson
+clocks faster than the machine. Releases per second are those of the middle 80% of the log. ``ratio`` is CURVE over
+plain, the median of the pairs' ratios; wanted is at least 0.6.
 """
 
 from __future__ import annotations

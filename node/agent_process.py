@@ -280,7 +280,8 @@ class Life:
             self._wait(until - now)
         self._ready_after = time.monotonic() - began_at
         self._ready_cpu = time.process_time()
-        _make_way(self._around.niceness)
+        # Only this thread: ZeroMQ's own has to go first, or what arrived waits its turn among a thousand agents.
+        os.nice(self._around.niceness)
         self._state = State.READY
         self._show()
 
@@ -402,9 +403,11 @@ class Life:
             return False
         state = unpacked(base64.b64decode(records[-1]["state"]))
         self._last_frames.clear()
-        for record in records[-2:]:
+        for index, record in zip(indices[-2:], records[-2:], strict=True):
             first, second, third = (base64.b64decode(part) for part in record["frame"])
             self._last_frames.append((first, second, third))
+            if index not in self._spoken:  # it ended between its charge and its journal
+                self._journal.write(time.time_ns(), self._last_frames[-1])
         self._agent.restore(state, following)
         with contextlib.suppress(Refused):
             last = decode(self._last_frames[-1])
@@ -597,14 +600,6 @@ def run_from_folder(
         keys=read_keys(run, number, setting.neighbours, eavesdropper=around.eavesdropper) if encrypted else None,
     )
     return live(agent, ledger, around, post)
-
-
-def _make_way(niceness: int) -> None:
-    """Add to the niceness of every thread: one of ZeroMQ's that went first would wake for each single message."""
-    for thread in map(int, os.listdir("/proc/self/task")):  # noqa: PTH208 - procfs, names only
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(thread, os.SCHED_BATCH, os.sched_param(0))
-            os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + niceness)
 
 
 def _unknown(endpoints: Endpoints, numbers: list[int]) -> str:

@@ -120,9 +120,10 @@ def test_what_is_written_reads_back_the_same(table: dict[str, Any]) -> None:
 
 
 def test_events_are_written_and_read_back() -> None:
-    table = {**public(), "event": [{"at": 2.0, "kill": [1, 2]}, {"at": 3.0}]}
-    configuration = from_table(table)
-    assert from_table(tomllib.loads(dump(configuration))).event == table["event"]
+    events = [{"at": 2.0, "fault": "kill", "target": [1, 2], "restart": 0.5}, {"at": 3.0, "fault": "heal"}]
+    configuration = from_table({**public(), "event": events})
+    assert [event.fault for event in configuration.event] == ["kill", "heal"]
+    assert from_table(tomllib.loads(dump(configuration))).event == configuration.event
 
 
 VALUES = st.recursive(
