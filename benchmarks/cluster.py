@@ -41,8 +41,16 @@ def bare(script: Path, agents: int, rate: float) -> dict[str, Any]:
     return result
 
 
-def ours(folder: Path, agents: int, rate: float, data: Path) -> dict[str, Any]:
-    """One real run of the same workload; what it counted."""
+def records(path: Path, agents: int) -> None:
+    """Rows of length 1 with random labels, the same number for each agent."""
+    generator = np.random.default_rng(1)
+    x = generator.normal(size=(ROWS * agents, DIMENSION))
+    x /= np.linalg.norm(x, axis=1, keepdims=True) * (1 + 1e-9)
+    np.savez(path, x=x, y=np.sign(generator.normal(size=ROWS * agents)))
+
+
+def ours(folder: Path, agents: int, rate: float, data: Path, **network: Any) -> dict[str, Any]:
+    """One real run of the same workload; what it counted. ``network`` are settings of that section."""
     updates = int(rate * SECONDS * 1.5)
     configuration = from_table(
         {
@@ -59,7 +67,7 @@ def ours(folder: Path, agents: int, rate: float, data: Path) -> dict[str, Any]:
             "learning": {"loss": "logistic", "mu": 0.5, "smoothness": "bound"},
             "clock": {"rate": rate, "updates": updates},
             "privacy": {"mechanism": "gaussian", "epsilon": 5.0, "delta": 1e-5, "clip": 1.0},
-            "network": {"deadline": 300.0},
+            "network": {"deadline": 300.0, **network},
         }
     )
     launcher.deal(configuration, folder)
@@ -105,10 +113,7 @@ def main() -> None:
         pairs = []
         with tempfile.TemporaryDirectory(prefix="sv-bench-") as name:
             data = Path(name) / "data.npz"
-            generator = np.random.default_rng(1)
-            x = generator.normal(size=(ROWS * agents, DIMENSION))
-            x /= np.linalg.norm(x, axis=1, keepdims=True) * (1 + 1e-9)
-            np.savez(data, x=x, y=np.sign(generator.normal(size=ROWS * agents)))
+            records(data, agents)
             for pair in range(options.pairs):
                 one = {
                     "bare": bare(options.bare, agents, rate),

@@ -10,6 +10,7 @@ Rules that hold here:
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 import struct
@@ -168,19 +169,6 @@ class Conditions:
         return Line(self._own.get((sender, receiver), self._default), self._seed, sender, receiver)
 
 
-FIELDS: Final = (
-    "loss",
-    "duplication",
-    "reordering",
-    "reordering_delay",
-    "delay",
-    "burst",
-    "bandwidth",
-    "bucket",
-    "queue",
-)
-
-
 def conditions(network: Mapping[str, Any], seed: int) -> Conditions:
     """The conditions that the ``[network]`` settings describe: times in seconds, sizes in bytes.
 
@@ -194,7 +182,7 @@ def conditions(network: Mapping[str, Any], seed: int) -> Conditions:
 
 
 def _link(fields: Mapping[str, Any]) -> Link:
-    given = {key: fields[key] for key in FIELDS if fields.get(key) is not None}
+    given = {own.name: fields[own.name] for own in dataclasses.fields(Link) if fields.get(own.name) is not None}
     if "delay" in given:
         given["delay"] = Delay(**{key: value for key, value in given["delay"].items() if value is not None})
     if "burst" in given:

@@ -314,11 +314,11 @@ class Auditor:
 
     def _rounds(self, agent: int) -> list[objective.Round]:
         """The perturbed objectives of an agent. Raises `InversionError`."""
-        if issubclass(self._make, DualPerturbation):
-            return objective.observe(self._make, self._setting(agent), self._recording.of(agent), self._recording.heard)
         if not self._perturbs_objective(agent):
             raise InversionError(f"{self._run.manifest['algorithm']} keeps its noise where the audit cannot see it")
         setting = self._setting(agent)
+        if issubclass(self._make, DualPerturbation):
+            return objective.observe(self._make, setting, self._recording.of(agent), self._recording.heard)
         curvature, mechanism = Anchor(setting).perturbation()
         first = [release for release in self._recording.of(agent) if release.index == 0]
         return [objective.Round(release, curvature, np.zeros(setting.dimension), mechanism) for release in first]
@@ -329,13 +329,6 @@ class Auditor:
             return True
         anchor = self._run.public[agent]["learning"].get("anchor")
         return issubclass(self._make, Propagation) and anchor == "objective-perturbation"
-
-    def _longest_row(self, agent: int) -> float:
-        """How long a replaced row may be where exact minimisers cannot clip."""
-        if issubclass(self._make, DualPerturbation):
-            return self._make(self._setting(agent)).row_bound
-        setting = self._setting(agent)
-        return float(setting.clip or math.nan) / setting.problem.loss.slope_bound
 
     def _capacity(self, agent: int) -> float:
         """What the mean loss is multiplied with in a perturbed objective."""
@@ -419,7 +412,8 @@ class Auditor:
                 made = objective.affordable(trials, problem.records, problem.dimension, len(rounds))
                 if made < 2:
                     return _Tried(why="too many records and features for the trials of an objective perturbation")
-                row_bound = self._longest_row(agent)
+                exact = self._make if issubclass(self._make, DualPerturbation) else Anchor
+                row_bound = exact(self._setting(agent)).row_bound
                 replacement, attained = objective.worst_replacement(
                     self._setting(agent), capacity, rounds, row_bound=row_bound, record=record
                 )

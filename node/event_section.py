@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
 
 from coordinator_free.faults import TARGETS
+from node.shard import agent_name
 from node.units import PositiveSeconds, Seconds
 
 
@@ -95,8 +96,8 @@ def outage(events: Sequence[EventSection]) -> float:
 def numbers_of(agents: Sequence[int | str], names: Sequence[str]) -> list[int]:
     """Agents by number; raises ValueError naming one that is neither a number of ``names`` nor in it."""
     found = []
+    own = [agent_name(number) for number in range(len(names))]
     for agent in agents:
-        own = [f"agent-{number:04d}" for number in range(len(names))]
         if isinstance(agent, int) and agent < len(names):
             found.append(agent)
         elif agent in names:

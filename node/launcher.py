@@ -149,7 +149,8 @@ class Cluster:
         self._folder = folder
         self._configuration = configuration
         self._agents = agents
-        self.planned = sum(json.loads((folder / "manifest.json").read_text()).get("releases", []))
+        self._manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
+        self.planned = sum(self._manifest.get("releases", []))
         """Releases of all agents together."""
         self._alive: dict[int | str, int] = {}
         self._ended: dict[int | str, int] = {}
@@ -168,9 +169,8 @@ class Cluster:
             self._sockets = sockets_folder(configuration)
         (folder / "exits.jsonl").unlink(missing_ok=True)
         if configuration.event:
-            manifest = json.loads((folder / "manifest.json").read_text())
-            seed = int(manifest["seeds"]["seed"])
-            self._faults = Faults(folder, configuration.event, manifest["names"], seed, self.restart)
+            seed = int(self._manifest["seeds"]["seed"])
+            self._faults = Faults(folder, configuration.event, self._manifest["names"], seed, self.restart)
         ours, theirs = socket.socketpair()
         with (folder / "zygote.log").open("w") as log:
             self._zygote = subprocess.Popen(

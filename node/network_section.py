@@ -7,11 +7,10 @@ Rules that hold here:
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from coordinator_free.conditions import FIELDS
 from node.units import Bytes, BytesPerSecond, PositiveSeconds, Seconds
 
 Probability = Annotated[float, Field(ge=0, lt=1)]
@@ -107,8 +106,3 @@ class ConditionsSection(_Strict):
     @classmethod
     def _delay(cls, value: object) -> object:
         return _constant(value)
-
-
-def described(section: ConditionsSection) -> dict[str, Any]:
-    """The conditions as `coordinator_free.conditions.conditions` reads them."""
-    return section.model_dump(by_alias=True, include={*FIELDS, "link"})

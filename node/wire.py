@@ -205,17 +205,14 @@ class Receiver:
         bodies: list[bytes] = []
         others: list[Hello | Done] = []
         for parts in frames:
-            message = self._quickly(parts)
-            if message is None:
-                try:
-                    careful = self._carefully(parts)
-                except Refused as refused:
-                    self.dropped[refused.reason] += 1
-                    continue
-                if not isinstance(careful, tuple):
-                    others.append(careful)
-                    continue
-                message = careful
+            try:
+                message = self._quickly(parts) or self._carefully(parts)
+            except Refused as refused:
+                self.dropped[refused.reason] += 1
+                continue
+            if not isinstance(message, tuple):
+                others.append(message)
+                continue
             seen, index = self._seen[message[0]], message[1]
             if seen[index]:
                 self.repeats += 1

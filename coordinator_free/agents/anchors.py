@@ -79,7 +79,7 @@ class Anchor:
         judge, clip = self._problem.loss, float(self._setting.clip or math.nan)
         if not math.isfinite(judge.slope_bound):
             raise SettingError(f'learning.loss = "{judge.name}": its gradients are unbounded, so no {kind} protects it')
-        row_bound = clip / judge.slope_bound
+        row_bound = self.row_bound
         longest = float(np.sqrt(np.einsum("ij,ij->i", self._problem.x, self._problem.x)).max(initial=0.0))
         if longest > row_bound * (1.0 + 1e-9):
             # How long the row is stays with the agent.
@@ -87,6 +87,11 @@ class Anchor:
                 f"privacy.clip = {clip:g}: a row is longer than {row_bound:g}, and exact minimisers cannot clip; "
                 "scale the rows, or raise the clip"
             )
+
+    @property
+    def row_bound(self) -> float:
+        """How long a row may be: exact minimisers cannot clip."""
+        return float(self._setting.clip or math.nan) / self._problem.loss.slope_bound
 
     @staticmethod
     def calibrate(
@@ -150,7 +155,7 @@ class Anchor:
         extra, mechanism = penalised(
             2.0 * clip / records,
             1.0 / float(self._setting.multipliers[0]),
-            judge.curvature_bound * (clip / judge.slope_bound) ** 2 / records,
+            judge.curvature_bound * self.row_bound**2 / records,
             2.0 * self._lambda,
             self._setting.dimension,
         )

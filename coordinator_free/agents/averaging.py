@@ -72,17 +72,11 @@ class Averaging(Aggregating):
 
     @staticmethod
     def calibrate(
-        mechanism: str,  # noqa: ARG004
-        releases: int,  # noqa: ARG004
-        epsilon: float,
-        delta: float,  # noqa: ARG004
-        learning: Mapping[str, Any],
-        dimension: int,  # noqa: ARG004
+        mechanism: str, releases: int, epsilon: float, delta: float, learning: Mapping[str, Any], dimension: int
     ) -> FloatArray | None:
-        """Objective perturbation is pure: its release gets all of epsilon. None: as for any single release."""
-        if learning.get("local") == "objective-perturbation":
-            return np.array([1.0 / (epsilon * (1.0 - 1e-9))])
-        return None
+        """The local model's, as an anchor's. None: as for any single release."""
+        anchor = {"anchor": learning.get("local")}
+        return Anchor.calibrate(mechanism, releases, epsilon, delta, anchor, dimension)
 
     def _composition(self) -> float:
         """What T steps cost in units of one; raises `AggregationError` where amplification does not hold."""

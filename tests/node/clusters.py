@@ -46,14 +46,17 @@ def dealt(folder: Path, sections: dict[str, Any]) -> Configuration:
 
 def ran(folder: Path, sections: dict[str, Any]) -> launcher.Watch:
     """Deal and run to the end."""
-    configuration = dealt(folder, sections)
+    return watched(folder, dealt(folder, sections))
+
+
+def watched(folder: Path, configuration: Configuration) -> launcher.Watch:
+    """Run what was dealt to the end."""
     cluster = launcher.Cluster(folder, configuration, agents_of(folder))
     cluster.start()
     try:
-        watch = cluster.watch()
+        return cluster.watch()
     finally:
         cluster.close()
-    return watch
 
 
 def agents_of(folder: Path) -> int:

@@ -1,11 +1,13 @@
-"""What a test may not leave behind: child processes and open ZeroMQ contexts."""
+"""What a test may not leave behind: child processes and open ZeroMQ contexts; a conftest imports the fixture."""
 
 from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import zmq
 
 
@@ -35,3 +37,12 @@ def processes_of(run: Path) -> dict[int, str]:
             if str(run) in command:
                 found[int(folder.name)] = command
     return found
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    before, contexts = children(), len(open_contexts())
+    yield
+    left = children() - before
+    assert not left, f"processes left behind: {left}"
+    assert len(open_contexts()) <= contexts, "ZeroMQ contexts left open"

@@ -20,7 +20,7 @@ from node.journal import read_journal
 from node.ledger_file import LedgerFile
 from node.shard import agent_folder, read_shard, shard_path
 from node.wire import Done, decode
-from tests.node.clusters import AGENTS, dealt, final, not_private, ran, said, table
+from tests.node.clusters import AGENTS, dealt, final, not_private, ran, said, table, watched
 from tests.node.leaks import processes_of
 
 pytestmark = pytest.mark.processes
@@ -182,12 +182,7 @@ def test_an_agent_without_its_ledger_refuses_to_speak(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     configuration = dealt(folder, table(network={"deadline": 2.0}))
     (agent_folder(folder, 2) / "ledger.jsonl").unlink()
-    cluster = launcher.Cluster(folder, configuration, AGENTS)
-    cluster.start()
-    try:
-        watch = cluster.watch()
-    finally:
-        cluster.close()
+    watch = watched(folder, configuration)
     words = {failure["who"]: " ".join(failure["last_words"]) for failure in watch.failures}
     assert "ledger" in words["agent-0002"]
     assert not [m for m in said(folder) if isinstance(m, Release) and m.sender == 2]

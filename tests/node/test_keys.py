@@ -19,7 +19,7 @@ from node.keys import AGENT_KEY, EAVESDROPPER_KEY, PUBLIC_KEYS, Keys, KeysError,
 from node.shard import agent_folder
 from node.transport import Post
 from node.wire import EAVESDROPPER, Hello, Receiver, encode, own_name
-from tests.node.clusters import AGENTS, dealt, final, ran, said, table
+from tests.node.clusters import AGENTS, dealt, final, ran, said, table, watched
 
 RUN = bytes(16)
 ENCRYPTED = {"transport": "tcp", "encryption": True}
@@ -287,14 +287,7 @@ def test_an_agent_with_the_wrong_key_is_named_by_who_waits_for_it(tmp_path: Path
     run = tmp_path / "run"
     configuration = dealt(run, table(network={**ENCRYPTED, "deadline": 3.0}))
     key_path(run, 3).write_bytes(zmq.curve_keypair()[1])
-    from node import launcher
-
-    cluster = launcher.Cluster(run, configuration, AGENTS)
-    cluster.start()
-    try:
-        watch = cluster.watch()
-    finally:
-        cluster.close()
+    watch = watched(run, configuration)
     words = {failure["who"]: failure["last_words"][0] for failure in watch.failures}
     for neighbour in ("agent-0002", "agent-0004"):
         assert "nothing heard from agent 3" in words[neighbour]
