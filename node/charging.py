@@ -54,7 +54,7 @@ class Charger:
     def covers(self, first: int) -> bool:
         """Whether every charged index from ``first`` on was charged what its release costs.
 
-        A torn record is charged what the ledger was made for, which a later run on the same data may not be.
+        A torn record is charged for every run that it may be of, and may have been another's.
         """
         charged = [self._ledger.ledger.charged(self._run, index) for index in range(first, self._next)]
         costs = [self._agent.charge(index) for index in range(first, self._next)]

@@ -6,8 +6,11 @@ from the line before, so that a line which is damaged, missing or out of place i
     {"ledger": 1, "shard": ..., "record": "one pupil", "budget": {"epsilon": 2.0, "delta": 0.001}, "plan": []} 1a2b3c4d
     {"first": 0, "last": 4, "run": ..., "mechanism": {"name": "gaussian", ...}} 5e6f7a8b
     {"again": 4, "run": ..., "frame": ..., "state": ...} 9c0d1e2f
+    {"run": ..., "plan": [[60, {"name": "gaussian", ...}]]} 0d1c2b3a
 
-The last kind charges nothing: it keeps what a torn record would have kept of an index that is charged already.
+The last two kinds charge nothing. `again` keeps what a torn record would have kept of an index that is charged already.
+`plan` stands before the first charge of a run that was admitted with another plan than the ledger was made for: a torn
+charge of that run is then taken for what it could have cost.
 
 Rules that hold here:
 - `LedgerFile.reserve` returns only after its line is on the disk. If writing fails, the ledger refuses everything from
@@ -41,12 +44,12 @@ _LAST = re.compile(rb'"last":(\d+),')
 class LedgerFile:
     """The ledger of one agent's data, held by this process until `close`."""
 
-    def __init__(self, path: Path, descriptor: int, shard: str) -> None:
+    def __init__(self, path: Path, descriptor: int, shard: str | None) -> None:
         self._path = path
         self._descriptor = descriptor
         self._broken = False
-        header, charges, self._end, self._crc, self._torn = _read(path, descriptor)
-        if header["shard"] != shard:
+        header, charges, self._plans, self._end, self._crc, self._torn = _read(path, descriptor)
+        if shard is not None and header["shard"] != shard:
             raise LedgerError(f"ledger {path}: belongs to other data (shard {header['shard'][:12]}, not {shard[:12]})")
         self.record: str = header["record"]
         """The unit of privacy, in words."""
@@ -75,7 +78,7 @@ class LedgerFile:
             "shard": shard_digest,
             "record": record,
             "budget": None if budget is None else {"epsilon": budget.epsilon, "delta": budget.delta},
-            "plan": [[count, _described(mechanism)] for count, mechanism in Plan.of(planned).groups],
+            "plan": _groups(Plan.of(planned)),
         }
         line, _ = _line(header, 0)
         try:
@@ -108,10 +111,10 @@ class LedgerFile:
             raise
 
     @classmethod
-    def read(cls, path: Path, shard_digest: str) -> LedgerFile:
+    def read(cls, path: Path, shard_digest: str | None) -> LedgerFile:
         """The ledger as it stands, for an auditor: not held, so that it may be read while its agent speaks.
 
-        Nothing can be charged to it. Raises `LedgerError` like `open`.
+        Nothing can be charged to it. Raises `LedgerError` like `open`; where ``shard_digest`` is None, whoever's it is.
         """
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -155,6 +158,7 @@ class LedgerFile:
             raise LedgerError(f"ledger {self._path}: an earlier charge could not be written; nothing more is said")
         self._settle(run)
         self.ledger.check(run, first, last, mechanism, _account)
+        self._write_plan(run)
         self._append(Charge(run, first, last, mechanism), fields)
 
     def keep(self, index: int, *, extra: Mapping[str, Any]) -> None:
@@ -168,6 +172,13 @@ class LedgerFile:
         if self.ledger.charged(run, index) is None:
             raise LedgerError(f"ledger {self._path}: index {index} is not charged, so nothing is kept of it")
         self._write_line({"again": index, **extra})
+
+    def charges(self) -> list[Charge]:
+        """All charges of every run; a torn last line counts for everything that it could have covered."""
+        if self._torn is None:
+            return list(self.ledger.charges)
+        owners = self._owners() or [""]
+        return [*self.ledger.charges, *(charge for owner in owners for charge in self._covered(self._torn, owner))]
 
     def records(self, run: str | None = None) -> list[dict[str, Any]]:
         """All charges with their extra fields, as they were written, in order; of ``run`` if it is given."""
@@ -192,6 +203,12 @@ class LedgerFile:
     ) -> None:
         self.close()
 
+    def _write_plan(self, run: str) -> None:
+        plan = self.ledger.admitted(run)
+        if plan is not None and plan != self._plans.get(run, self.ledger.plan):
+            self._write_line({"run": run, "plan": _groups(plan)})
+            self._plans[run] = plan
+
     def _append(self, charge: Charge, fields: Mapping[str, Any]) -> None:
         described = _described(charge.mechanism)
         content = {"first": charge.first, "last": charge.last, "run": charge.run, "mechanism": described, **fields}
@@ -212,21 +229,25 @@ class LedgerFile:
     def _settle(self, run: str) -> None:
         """Put whole charges in the place of a torn last line: for everything that it could have covered.
 
-        It may be torn or damaged anywhere, so what it says is believed only where that covers more. Its run is the one
-        that charged last, or the first that asks now: both are charged.
+        It may be torn or damaged anywhere, so what it says is believed only where that covers more. Its run is one of
+        those that wrote last, or the first that asks now: all are charged.
         """
         if self._torn is None or self._broken:
             return
         torn, self._torn = self._torn, None
-        last_to_charge = [charge.run for charge in self.ledger.charges[-1:]]
-        for owner in dict.fromkeys([*last_to_charge, run]):
+        for owner in dict.fromkeys([*self._owners(), run]):
             for charge in self._covered(torn, owner):
                 self._append(charge, {"torn": True})
         with contextlib.suppress(OSError):  # what is left of it is torn still, and counts again
             os.ftruncate(self._descriptor, self._end)
 
+    def _owners(self) -> list[str]:
+        """The runs that a torn last line may be of, as far as the ledger tells."""
+        charged = [charge.run for charge in self.ledger.charges[-1:]]
+        return list(dict.fromkeys([*charged, *list(self._plans)[-1:]]))
+
     def _covered(self, torn: bytes, run: str) -> list[Charge]:
-        plan, start = self.ledger.plan, self.ledger.next_index(run)
+        plan, start = self._plans.get(run, self.ledger.plan), self.ledger.next_index(run)
         named = max((int(last) for last in _LAST.findall(torn)), default=start)
         if not plan.releases:
             # Made without a plan: all that is known is what was charged before.
@@ -252,6 +273,14 @@ def _described(mechanism: Mechanism | None) -> dict[str, Any] | None:
     return None if mechanism is None else mechanism.describe()
 
 
+def _groups(plan: Plan) -> list[list[Any]]:
+    return [[count, _described(mechanism)] for count, mechanism in plan.groups]
+
+
+def _plan(groups: Iterable[Sequence[Any]]) -> Plan:
+    return Plan(tuple((int(count), None if m is None else from_description(m)) for count, m in groups))
+
+
 def _line(content: Mapping[str, Any], crc: int) -> tuple[bytes, int]:
     text = json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
     crc = zlib.crc32(text, crc)
@@ -274,8 +303,8 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _read(path: Path, descriptor: int) -> tuple[dict[str, Any], list[Charge], int, int, bytes | None]:
-    """The header, the charges, where the last whole line ends, the CRC there, and a torn last line."""
+def _read(path: Path, descriptor: int) -> tuple[dict[str, Any], list[Charge], dict[str, Plan], int, int, bytes | None]:
+    """The header, the charges, plans that runs have of their own, the end and the CRC of what is whole, a torn last line."""
     data = b"".join(iter(lambda: os.read(descriptor, 1 << 20), b""))
     lines = data.split(b"\n")
     if lines[-1] == b"":
@@ -285,6 +314,7 @@ def _read(path: Path, descriptor: int) -> tuple[dict[str, Any], list[Charge], in
         whole = len(lines) - 1
     header: dict[str, Any] | None = None
     charges: list[Charge] = []
+    plans: dict[str, Plan] = {}
     end, crc = 0, 0
     for number, line in enumerate(lines):
         try:
@@ -296,6 +326,10 @@ def _read(path: Path, descriptor: int) -> tuple[dict[str, Any], list[Charge], in
             content = json.loads(line[:-9])
             if number == 0:
                 header = _header(content)
+            elif "plan" in content:
+                run = str(content["run"])
+                plans.pop(run, None)  # the one that wrote last is last
+                plans[run] = _plan(content["plan"])
             elif "again" not in content:
                 charges.append(_charge(content))
         except (ValueError, KeyError, TypeError, AttributeError, MechanismError) as error:
@@ -303,23 +337,22 @@ def _read(path: Path, descriptor: int) -> tuple[dict[str, Any], list[Charge], in
                 raise LedgerError(f"ledger {path}: its first line is damaged ({error})") from None
             if number < len(lines) - 1:
                 raise LedgerError(f"ledger {path}: line {number + 1} of {len(lines)} is damaged ({error})") from None
-            return header or {}, charges, end, crc, line
+            return header or {}, charges, plans, end, crc, line
         end, crc = end + len(line) + 1, crc_after
     if header is None:
         raise LedgerError(f"ledger {path}: is empty")
-    return header, charges, end, crc, None
+    return header, charges, plans, end, crc, None
 
 
 def _header(content: Mapping[str, Any]) -> dict[str, Any]:
     if content["ledger"] != VERSION:
         raise ValueError(f"version {content['ledger']}, not {VERSION}")
     budget = content["budget"]
-    groups = tuple((int(count), None if m is None else from_description(m)) for count, m in content["plan"])
     return {
         "shard": str(content["shard"]),
         "record": str(content["record"]),
         "budget": None if budget is None else Budget(float(budget["epsilon"]), float(budget["delta"])),
-        "plan": Plan(groups),
+        "plan": _plan(content["plan"]),
     }
 
 

@@ -120,6 +120,10 @@ class Ledger:
         """The charge that covers ``index`` of ``run``; None if there is none."""
         return next((c for c in self.charges if c.run == run and c.first <= index <= c.last), None)
 
+    def admitted(self, run: str) -> Plan | None:
+        """What ``run`` may charge; None where it was not admitted."""
+        return self._admitted.get(run)
+
     def spent(self) -> list[Mechanism | None]:
         """The mechanisms of all charged indices, of every run."""
         return [charge.mechanism for charge in self.charges for _ in range(charge.count)]
@@ -143,7 +147,7 @@ class Ledger:
             raise LedgerError(f"ledger: indices {first} to {last}; accepted: 0 and more, in rising order")
         if first < following:
             raise LedgerError(f"ledger: index {first} is charged already, or lower than one that is; next: {following}")
-        plan = self._admitted.get(run)
+        plan = self.admitted(run)
         largest = (plan or self.plan).largest_group
         if last - first + 1 > largest:
             raise LedgerError(f"ledger: a charge for {last - first + 1} releases; accepted: {largest} and fewer")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_free.privacy.ledger import Budget, LedgerError
+from coordinator_free.privacy.ledger import Budget, Charge, LedgerError
 from coordinator_free.privacy.mechanisms import Laplace, Mechanism
 from node import ledger_file
 from node.ledger_file import LedgerFile
@@ -280,3 +280,31 @@ def test_garbage_is_no_ledger(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(LedgerError, match=r"first line|empty"):
         LedgerFile.open(path, SHARD)
+
+
+def test_a_torn_charge_of_a_later_run_with_less_noise_is_charged_what_that_run_costs(tmp_path: Path) -> None:
+    path, fifth = tmp_path / "ledger.jsonl", Laplace(1.0, 5.0)
+    LedgerFile.create(path, SHARD, "one pupil", Budget(20.0, 0.0), [TENTH] * 60)
+    with LedgerFile.open(path, SHARD) as ledger:
+        ledger.admit("a", [TENTH] * 60)
+        ledger.reserve(0, 2, TENTH, extra={"run": "a"})
+        ledger.admit("b", [fifth] * 60)
+        ledger.reserve(0, 2, fifth, extra={"run": "b"})
+        said = len(path.read_bytes())
+        ledger.reserve(3, 5, fifth, extra={"run": "b"})
+    whole = path.read_bytes()
+    first_of_b = whole.rindex(b"\n", 0, said - 1) + 1
+    for cut in [*range(first_of_b + 1, said), *range(said + 1, len(whole))]:
+        path.write_bytes(whole[:cut])
+        lost = 3 if cut > said else 0
+        with LedgerFile.read(path, SHARD) as ledger:
+            seen = ledger.charges()
+        for charges in (seen, _settled(path)):
+            covered = [c.mechanism for c in charges if c.run == "b" for k in range(c.count)]
+            assert covered == [fifth] * (lost + 3), cut
+
+
+def _settled(path: Path) -> list[Charge]:
+    with LedgerFile.open(path, SHARD) as ledger:
+        ledger.next_index("b")
+        return list(ledger.ledger.charges)
