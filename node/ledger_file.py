@@ -304,7 +304,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _read(path: Path, descriptor: int) -> tuple[dict[str, Any], list[Charge], dict[str, Plan], int, int, bytes | None]:
-    """The header, the charges, plans that runs have of their own, the end and the CRC of what is whole, a torn last line."""
+    """The header, the charges, plans of runs that have their own, end and CRC of what is whole, a torn last line."""
     data = b"".join(iter(lambda: os.read(descriptor, 1 << 20), b""))
     lines = data.split(b"\n")
     if lines[-1] == b"":
