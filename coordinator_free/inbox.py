@@ -8,7 +8,7 @@ Rules that hold here:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from coordinator_free.release import Release, Used
 
@@ -63,17 +63,30 @@ class RoundInbox:
         return tuple(j for j in self._neighbours if j not in here)
 
     @property
-    def newest_round(self) -> int:
-        """The newest round that any neighbour was heard in."""
-        return max(self._held, default=self.round)
+    def carried_past(self) -> int | None:
+        """The newest round that a neighbour left behind without this agent; None if nobody did.
 
-    def take(self) -> list[Release]:
-        """The complete round's releases in agent order; the next round becomes the current one."""
-        if self.missing:
-            raise ValueError(f"round {self.round} is not complete: agents {list(self.missing)} are missing")
+        A neighbour that waits for this agent's round is at most one round ahead.
+        """
+        past = [r for r in self._held if r > self.round and r + 1 in self._held]
+        return max(past, default=None)
+
+    def take(self, *, without: Collection[int] = ()) -> list[Release]:
+        """The round's releases in agent order, complete but for agents ``without``; the next round becomes current."""
+        missing = set(self.missing).difference(without)
+        if missing:
+            raise ValueError(f"round {self.round} is not complete: agents {sorted(missing)} are missing")
         taken = self._held.pop(self.round, {})
         self.round += 1
-        return [taken[j] for j in self._neighbours]
+        return [taken[j] for j in self._neighbours if j in taken]
+
+    def take_past(self, round_: int) -> list[Release]:
+        """Each neighbour's newest release up to ``round_``, in agent order; the round after it becomes current."""
+        newest: dict[int, Release] = {}
+        for held in sorted(r for r in self._held if r <= round_):
+            newest.update(self._held[held])
+        self.jump(round_ + 1)
+        return [newest[j] for j in self._neighbours if j in newest]
 
     def jump(self, to_round: int) -> None:
         """Give up the rounds before ``to_round``: the agent was carried past."""

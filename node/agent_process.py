@@ -132,6 +132,10 @@ class Life:
         self._shim = around.shim
         self._drain = DRAIN * max(1, len(around.neighbours))
         self._met: set[int] = set()
+        self._absent: set[int] = set()
+        """Neighbours whose silence outlasted the deadline, until they say something new."""
+        self._word_at: dict[int, float] = {}
+        """In rounds: when each neighbour was last heard, were it with a repeat."""
         self._strangers: set[int] = set()
         self._done: dict[int, Done] = {}
         self._last_frames: deque[tuple[bytes, bytes, bytes]] = deque(maxlen=2)
@@ -208,6 +212,7 @@ class Life:
         new = bool(releases)
         inbox = self._inbox
         for release in releases:
+            self._absent.discard(release.sender)
             if release.round is None and isinstance(inbox, RoundInbox):
                 self._receiver.dropped["round"] += 1
             else:
@@ -226,6 +231,10 @@ class Life:
                 self._strangers.add(message.sender)
         if new:
             self._heard_at = time.monotonic()
+        if isinstance(inbox, RoundInbox):
+            words = {*self._receiver.repeated, *(m.sender for m in releases), *(m.sender for m in others)}
+            self._word_at.update(dict.fromkeys(words, time.monotonic()))
+            self._receiver.repeated.clear()
         return new
 
     def _wait(self, seconds: float) -> None:
@@ -309,6 +318,7 @@ class Life:
     def speak_and_hear(self) -> None:
         """Everything between ready and finished."""
         self._state = State.SPOKEN
+        self._spoken_at = time.monotonic()
         before = time.process_time()
         resumed = self._resume()
         if not resumed:
@@ -346,28 +356,51 @@ class Life:
         """Wake when a round is complete; while waiting repeat the last two releases."""
         agent = self._agent
         while not agent.finished:
-            waiting_since = time.monotonic()
-            next_repeat = waiting_since + self._around.repeat
-            self._hear()
-            while inbox.missing:
-                self._check_stop()
-                now = time.monotonic()
-                if now >= next_repeat:
-                    self._repeat()
-                    next_repeat = now + self._around.repeat
-                if now >= waiting_since + self._around.silent and self._around.on_silent == "stop":
-                    raise AgentFailure(
-                        SILENT,
-                        f"round {inbox.round}: nothing from {_agents(list(inbox.missing))} "
-                        f"for network.silent = {self._around.silent:g} s",
-                    )
-                self._wait(next_repeat - now)
-                self._hear()
-            for release in inbox.take():
+            for release in self._await_round(inbox):
                 agent.receive(release)
             said = agent.wake()
             if said is not None:
                 self._speak(said)
+
+    def _await_round(self, inbox: RoundInbox) -> list[Release]:
+        """What the next wake is to consume.
+
+        With ``carry-on`` a round is closed without neighbours of whom nothing was heard for ``network.silent``, not
+        even a repeat (whoever waits repeats itself), and who was carried past goes on with the newest round. A silent
+        neighbour is waited for again once it says something new. An agent that hears nobody is itself the one that is
+        cut off: each of its rounds waits for the deadline, or it would spend its budget alone.
+        """
+        around = self._around
+        waiting_since = time.monotonic()
+        next_repeat = waiting_since + around.repeat
+        self._hear()
+        while True:
+            if around.on_silent == "carry-on" and (past := inbox.carried_past) is not None:
+                around.notes.append(f"carried past: from round {inbox.round} to round {past + 1}")
+                return inbox.take_past(past)
+            alone = self._absent.issuperset(around.neighbours)
+            missing = [j for j in inbox.missing if alone or j not in self._absent]
+            if not missing:
+                return inbox.take(without=self._absent)
+            self._check_stop()
+            now = time.monotonic()
+            since = waiting_since if alone else self._spoken_at
+            silent = [j for j in missing if now >= max(self._word_at.get(j, 0.0), since) + around.silent]
+            if silent and around.on_silent != "wait":
+                reason = f"round {inbox.round}: nothing from {_agents(silent)} for network.silent = {around.silent:g} s"
+                if around.on_silent == "stop":
+                    raise AgentFailure(SILENT, reason)
+                if not alone:
+                    around.notes.append(reason + "; carried on without")
+                self._absent.update(silent)
+                if alone:
+                    return inbox.take(without=self._absent)
+                continue
+            if now >= next_repeat:
+                self._repeat()
+                next_repeat = now + around.repeat
+            self._wait(next_repeat - now)
+            self._hear()
 
     def _resume(self) -> bool:
         """After a restart: go on from the ledger, repeat the last release if its bytes are still here."""

@@ -236,7 +236,7 @@ class NetworkSection(ConditionsSection):
     """Seconds that a finished agent waits for its neighbours' ``done``."""
     silent: PositiveSeconds = 60.0
     """Seconds without a word of a neighbour in a synchronous round, after which ``on_silent`` decides."""
-    on_silent: Literal["wait", "stop"] = "wait"
+    on_silent: Literal["wait", "stop", "carry-on"] = "wait"
     folder: str | None = None
     """Where ipc sockets lie. Default: a fresh temporary folder."""
     host: str = "127.0.0.1"
@@ -603,7 +603,7 @@ def _events_end(c: Configuration) -> str | None:
         if event.fault == "kill" and event.restart is None and c.network.on_silent == "wait" and _in_rounds(c):
             return (
                 f'event.{number}.fault = "kill": without restart everybody waits for ever in rounds; give restart, or '
-                'network.on_silent = "stop"'
+                'network.on_silent = "stop" or "carry-on"'
             )
     longest = outage(c.event)
     if longest > 0 and c.network.linger <= longest:
@@ -611,6 +611,13 @@ def _events_end(c: Configuration) -> str | None:
             f"network.linger = {c.network.linger:g}: an event lasts {longest:g} s, and who has finished "
             "must wait longer than that for its neighbours"
         )
+    return None
+
+
+def _carried_on(c: Configuration) -> str | None:
+    kind = algorithm(c.learning.algorithm)
+    if c.network.on_silent == "carry-on" and _in_rounds(c) and not getattr(kind, "carries_on", False):
+        return f'network.on_silent = "carry-on": {kind.name} needs every release of a round; accepted: "wait", "stop"'
     return None
 
 
@@ -644,6 +651,7 @@ RULES: tuple[Callable[[Configuration], str | None], ...] = (
     _graph_has_its_file,
     _similarity_settings_are_used,
     _events_end,
+    _carried_on,
     _only_tcp_is_encrypted,
 )
 

@@ -172,6 +172,10 @@ def decode(parts: Parts, run: bytes | None = None) -> Message:
     )
 
 
+Accepted = tuple[int, int, int | None, int | None, list[int]]
+"""A release's sender, index, round, recipient and used, flat."""
+
+
 class Receiver:
     """One agent's checks on what arrives: known neighbour, this run, length, finite values, an index not seen before.
 
@@ -194,6 +198,8 @@ class Receiver:
             head = _release_head(run, j, None)
             self._heads[topic(j)] = (j, head, len(head))
         self._newest = dict.fromkeys(neighbours, -1)
+        self.repeated: set[int] = set()
+        """Who said a release again; for the caller to empty."""
         self.dropped: Counter[str] = Counter()
         self.repeats = 0
         self.late = 0
@@ -201,7 +207,7 @@ class Receiver:
 
     def take(self, frames: Iterable[Parts]) -> tuple[list[Release], list[Hello | Done]]:
         """The messages among ``frames``, releases apart, each in order; what is dropped or a repeat is only counted."""
-        accepted: list[tuple[int, int, int | None, int | None]] = []
+        accepted: list[Accepted] = []
         bodies: list[bytes] = []
         others: list[Hello | Done] = []
         for parts in frames:
@@ -216,6 +222,7 @@ class Receiver:
             seen, index = self._seen[message[0]], message[1]
             if seen[index]:
                 self.repeats += 1
+                self.repeated.add(message[0])
                 continue
             seen[index] = 1
             accepted.append(message)
@@ -226,7 +233,7 @@ class Receiver:
         vectors = np.frombuffer(b"".join(bodies), dtype="<f8").reshape(len(bodies), -1)
         suspect = not np.logical_and.reduce(np.isfinite(vectors), axis=None)
         releases = []
-        for (sender, index, number, recipient), vector in zip(accepted, vectors, strict=True):
+        for (sender, index, number, recipient, pairs), vector in zip(accepted, vectors, strict=True):
             if suspect and not np.isfinite(vector).all():
                 self.dropped["not finite"] += 1
                 self._seen[sender][index] = 0
@@ -235,12 +242,14 @@ class Receiver:
                 self._newest[sender] = index
             else:
                 self.late += 1
-            releases.append(Release(sender, index, vector, (), number, recipient))
+            # Only in rounds does an agent ask what its neighbour had heard.
+            used = () if number is None else tuple(zip(pairs[::2], pairs[1::2], strict=True))
+            releases.append(Release(sender, index, vector, used, number, recipient))
         self.received += len(releases)
         return releases, others
 
-    def _quickly(self, parts: Parts) -> tuple[int, int, int | None, int | None] | None:
-        """A good release to everybody: (sender, index, round, None); None for whatever has to be looked at closely.
+    def _quickly(self, parts: Parts) -> Accepted | None:
+        """A good release to everybody; None for whatever has to be looked at closely.
 
         It reads what `encode` writes: a header that begins with the sender's own head, and an index after it.
         """
@@ -262,9 +271,9 @@ class Receiver:
             )
         except Exception:  # whatever it is, the careful reading names it
             return None
-        return (sender, index, number, None) if good else None
+        return (sender, index, number, None, used) if good else None
 
-    def _carefully(self, parts: Parts) -> tuple[int, int, int | None, int | None] | Hello | Done:
+    def _carefully(self, parts: Parts) -> Accepted | Hello | Done:
         """Any message of a neighbour in this run, check by check; raises `Refused`."""
         if len(parts) != 3:
             raise Refused("parts")
@@ -285,7 +294,7 @@ class Receiver:
             raise Refused("length")
         if fields["index"] >= self._releases:
             raise Refused("index")
-        return sender, fields["index"], fields["round"], fields["to"]
+        return sender, fields["index"], fields["round"], fields["to"], fields["used"]
 
     def newest(self, neighbour: int) -> int:
         """The newest index heard from a neighbour, -1 if none."""

@@ -12,7 +12,7 @@ Rules that hold here:
 - Everything starts from zeros, which is public: the first release (index 0, round 0) is already the first minimiser.
 - Duals come from released values only, the agent's own included. So does the start of the solver.
 - Agreement needs both ends of an edge to take the same dual step. Where a neighbour said nothing in a round, or this
-  agent was carried past one, the edge's step is left out; ``used`` shows it.
+  agent was carried past one, the edge's step is left out; ``used`` shows it, and the other end takes its own step back.
 - A receiver jumps: the next release's round follows the newest round heard, its index follows the agent's last.
 """
 
@@ -56,6 +56,8 @@ class Admm:
     addressed: ClassVar[bool] = False
     mechanisms: ClassVar[tuple[str, ...]] = ()
     """Families of noise that this algorithm knows; empty: it has no private form."""
+    carries_on: ClassVar[bool] = True
+    """A round may be closed without a neighbour that stays silent."""
     varying_penalty: ClassVar[bool] = False
     """Whether the penalty may change from round to round and differ from the dual step."""
 
@@ -67,6 +69,12 @@ class Admm:
     """lambda_i."""
     _heard: npt.NDArray[np.int64]
     """The newest round heard of each neighbour; -1: none."""
+    _heard_index: npt.NDArray[np.int64]
+    """The index of that release."""
+    _edge_steps: FloatArray
+    """The last dual step along each edge, shape (neighbours, d)."""
+    _stepped: npt.NDArray[np.int64]
+    """The own index of that step, until the neighbour's next release tells whether it took it too; -1: none."""
     _counted: npt.NDArray[np.int64]
     """The newest round of each neighbour that the time average holds."""
     _sum: FloatArray
@@ -153,7 +161,16 @@ class Admm:
         if together.any():
             count = int(np.count_nonzero(together))
             self._dual += (0.5 * self._theta) * (count * self._own - self._others[together].sum(axis=0))
+            self._edge_steps[together] = (0.5 * self._theta) * (self._own - self._others[together])
+            self._stepped[together] = -1 if self._own_last is None else self._own_last
         self._average_in()
+
+    def _take_back(self, place: int, release: Release) -> None:
+        """Undo the edge's last step if the neighbour, as its next release says, did not take it."""
+        index, self._stepped[place] = int(self._stepped[place]), -1
+        follows = release.index == self._heard_index[place] + 1
+        if index >= 0 and follows and (self._setting.agent, index) not in release.used:
+            self._dual -= self._edge_steps[place]
 
     def _average_in(self) -> None:
         """Add what was heard since the last call to the time average, own release included."""
@@ -189,8 +206,10 @@ class Admm:
         place = self._place[release.sender]
         if release.round is None or release.round <= self._heard[place]:
             return
+        self._take_back(place, release)
         self._others[place] = release.vector
         self._heard[place] = release.round
+        self._heard_index[place] = release.index
         self._consumed.append(release)
 
     def wake(self) -> Release | None:
@@ -229,6 +248,9 @@ class Admm:
             "others": self._others.copy(),
             "dual": self._dual.copy(),
             "heard": self._heard.astype(np.float64),
+            "heard_index": self._heard_index.astype(np.float64),
+            "edge_steps": self._edge_steps.copy(),
+            "stepped": self._stepped.astype(np.float64),
             "counted": self._counted.astype(np.float64),
             "sum": self._sum,
             "counters": np.array([own_last, self._round, self._count], dtype=np.float64),
@@ -242,6 +264,9 @@ class Admm:
         self._others = np.array(state["others"]).reshape(self._others.shape)
         self._dual = np.array(state["dual"])
         self._heard = np.array(state["heard"]).astype(np.int64)
+        self._heard_index = np.array(state["heard_index"]).astype(np.int64)
+        self._edge_steps = np.array(state["edge_steps"]).reshape(self._edge_steps.shape)
+        self._stepped = np.array(state["stepped"]).astype(np.int64)
         self._counted = np.array(state["counted"]).astype(np.int64)
         self._sum = np.array(state["sum"])
         own_last, self._round, self._count = (int(number) for number in state["counters"])
@@ -253,6 +278,9 @@ class Admm:
         self._others = np.zeros((neighbours, dimension))
         self._dual = np.zeros(dimension)
         self._heard = np.full(neighbours, -1, dtype=np.int64)
+        self._heard_index = np.full(neighbours, -1, dtype=np.int64)
+        self._edge_steps = np.zeros((neighbours, dimension))
+        self._stepped = np.full(neighbours, -1, dtype=np.int64)
         self._counted = np.full(neighbours, -1, dtype=np.int64)
         self._sum = np.zeros(dimension)
         self._count = 0

@@ -72,6 +72,7 @@ BAD = [
     ({"run": {"name": "a/b"}}, ['run.name = "a/b"', "slash"]),
     ({"run": {"seed": None, "simulation": True}}, ["run.simulation", "run.seed"]),
     ({"network": {"transport": "udp"}}, ['network.transport = "udp"', "tcp"]),
+    ({"network": {"on_silent": "go"}}, ['network.on_silent = "go"', "carry-on"]),
 ]
 
 
@@ -89,6 +90,14 @@ def test_centring_by_the_users_own_mean_is_refused_in_a_private_run() -> None:
     assert from_table({**table, "data": {**data, "as_published": True}}).private
     free = {**public(), "data": data, "learning": {"loss": "squared", "mu": 1.0}}
     assert not from_table(free).private
+
+
+def test_only_the_admm_family_carries_on_without_a_silent_neighbour() -> None:
+    def rounds(name: str, **more: Any) -> dict[str, Any]:
+        return public(learning={"algorithm": name, "mu": None, **more}, network={"on_silent": "carry-on"})
+
+    assert from_table(rounds("admm", capacity=1.0, rho=1.0, penalty=1.0)).network.on_silent == "carry-on"
+    assert 'network.on_silent = "carry-on"' in complaint(rounds("gradient-descent", aggregation="flood", step=1.0))
 
 
 def test_a_missing_section_is_named() -> None:
