@@ -21,11 +21,19 @@ from typing import Any
 import numpy as np
 
 from coordinator_free.agent import Agent, Setting
+from coordinator_free.agents.admm import Admm
 from coordinator_free.agents.anchors import Anchor
 from coordinator_free.agents.dual_perturbation import DualPerturbation
 from coordinator_free.agents.propagation import Propagation
 from coordinator_free.agents.registry import algorithm
-from coordinator_free.attacks import membership, noise_tests, objective, reconstruction, side_channels
+from coordinator_free.attacks import (
+    membership,
+    noise_tests,
+    objective,
+    observed_rounds,
+    reconstruction,
+    side_channels,
+)
 from coordinator_free.attacks.bounds import Bound, attacked, expected
 from coordinator_free.attacks.charges import Account, Charge, check_charges
 from coordinator_free.attacks.inversion import InversionError, Inverted, NotPerturbed, invert
@@ -477,18 +485,15 @@ class Auditor:
 
     def reconstruction(self, chosen: Sequence[int]) -> dict[str, Any] | None:
         """One record of each chosen agent, from the others and its releases; None for other algorithms."""
-        if self._run.manifest["algorithm"] != _VECTORISED:
-            return None
         found = []
         for agent in chosen:
             problem = self._run.problems[agent]
             if problem.records == 0 or not self._recording.of(agent):
                 continue
             try:
-                world = self.environment(agent)
+                residual = self._residuals(agent, 0)
             except InversionError:
                 continue
-            residual = reconstruction.residuals(world, self._vectors(agent), 0)
             found.append({"agent": agent, **vars(reconstruction.reconstruct(0, problem.x[0], residual))})
         if not found:
             return None
@@ -499,6 +504,16 @@ class Auditor:
             "principal": float(np.mean([f["principal"] for f in found])),
             "chance": found[0]["chance"],
         }
+
+    def _residuals(self, agent: int, record: int) -> FloatArray:
+        """What the agent's releases say beyond all its records but one. Raises `InversionError`."""
+        if issubclass(self._make, Admm):
+            recording = self._recording
+            rounds = observed_rounds.observe(self._make, self._setting(agent), recording.of(agent), recording.heard)
+            return reconstruction.admm_residuals(self._run.problems[agent], self._capacity(agent), rounds, record)
+        if self._run.manifest["algorithm"] != _VECTORISED:
+            raise InversionError(f"no reconstruction for {self._run.manifest['algorithm']}")
+        return reconstruction.residuals(self.environment(agent), self._vectors(agent), record)
 
     def membership(self) -> dict[str, Any] | None:
         """Training against held-out records of every agent, from its releases alone."""

@@ -5,7 +5,6 @@ Whoever knows the records solves for the noise, e = -grad J(f), and the density 
 of J's Hessian at f (Chaudhuri, Monteleoni and Sarwate 2011).
 
 Rules that hold here:
-- The agent is the real one, observed: asked to minimise, it notes w and b and answers with the recorded release.
 - States stay as they were recorded, so w and b are the same for both candidates; see `recorded_states` for why the
   accounting covers that.
 - The release is rounded to the grid, so the noise is known up to (the curvature) * (half a step).
@@ -16,19 +15,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from coordinator_free.agent import Setting
 from coordinator_free.agents.dual_perturbation import DualPerturbation
-from coordinator_free.attacks.inversion import Follower, Heard
+from coordinator_free.attacks import observed_rounds
+from coordinator_free.attacks.inversion import Heard
 from coordinator_free.attacks.likelihood_ratio import FreshNoise, Replacement
 from coordinator_free.attacks.noise_tests import NoiseRow
+from coordinator_free.attacks.observed_rounds import Objective
 from coordinator_free.attacks.recorded_states import candidates
 from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.mechanisms import GRID
-from coordinator_free.privacy.noise import Stream
 from coordinator_free.privacy.perturbed_objective import ObjectivePerturbation
 from coordinator_free.release import FloatArray, Release
 
@@ -38,70 +37,29 @@ _BLOCK = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Round:
-    """One release of a perturbed objective's minimiser: J's ``curvature`` w and ``linear`` b (d,), and its charge."""
+class Round(Objective):
+    """One release of a perturbed objective's minimiser, and its charge."""
 
-    release: Release
-    curvature: float
-    linear: FloatArray
     mechanism: ObjectivePerturbation
-
-
-class _Silent:
-    """A mechanism whose noise is left out."""
-
-    def __init__(self, mechanism: ObjectivePerturbation) -> None:
-        self._mechanism = mechanism
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._mechanism, name)
-
-    def noise(self, dimension: int, stream: Stream) -> FloatArray:  # noqa: ARG002
-        return np.zeros(dimension)
 
 
 def observe(
     algorithm: type[DualPerturbation], setting: Setting, recorded: Sequence[Release], heard: Heard
 ) -> list[Round]:
-    """Lead the agent along its recorded releases and note each round's objective. Raises `InversionError`."""
-
-    class Observed(algorithm):  # type: ignore[misc, valid-type]
-        answer: FloatArray
-        seen: tuple[float, FloatArray]
-
-        def _perturbation(self, index: int) -> tuple[float, Any]:
-            phi, mechanism = super()._perturbation(index)
-            return phi, _Silent(mechanism)
-
-        def _minimise(self, index: int, linear: FloatArray, extra: float = 0.0) -> FloatArray:
-            self.seen = self.curvature(index) + extra, linear
-            return self.answer
-
-    agent = Observed(setting)
+    """Each round's objective and charge, along the recorded releases. Raises `InversionError`."""
     charges = algorithm(setting)
-    follower = Follower(agent)
     rounds = []
-    for release in recorded:
-        agent.answer = release.vector
-        follower.step(release, heard)
-        mechanism = charges.charge(release.index)
+    for seen in observed_rounds.observe(algorithm, setting, recorded, heard):
+        mechanism = charges.charge(seen.release.index)
         assert isinstance(mechanism, ObjectivePerturbation)
-        rounds.append(Round(release, agent.seen[0], agent.seen[1], mechanism))
+        rounds.append(Round(seen.release, seen.curvature, seen.linear, mechanism))
     return rounds
-
-
-def hidden_noise(problem: LocalProblem, capacity: float, of: Round, released: FloatArray | None = None) -> FloatArray:
-    """The noise e = -grad J(f) that each release f (..., d) needs with these records; by default the recorded one."""
-    f = of.release.vector if released is None else released
-    slopes = problem.loss.slope(f @ problem.x.T, problem.y)
-    noise: FloatArray = -((capacity / problem.records) * (slopes @ problem.x) + of.curvature * f + of.linear)
-    return noise
 
 
 def noise_rows(agent: int, problem: LocalProblem, capacity: float, rounds: Sequence[Round]) -> list[NoiseRow]:
     """The noise of every round, for the tests of the noise."""
     return [
-        NoiseRow(agent, r.release.index, hidden_noise(problem, capacity, r), r.mechanism, on_grid=False) for r in rounds
+        NoiseRow(agent, r.release.index, r.remainder(problem, capacity), r.mechanism, on_grid=False) for r in rounds
     ]
 
 
@@ -167,7 +125,7 @@ def _score(
     parts = []
     for problem, product in zip(problems, products, strict=True):
         hessian = _hessians(problem, product, capacity, r.curvature, f)
-        density = r.mechanism.log_density(hidden_noise(problem, capacity, r, f))
+        density = r.mechanism.log_density(r.remainder(problem, capacity, f))
         parts.append(density + np.linalg.slogdet(hessian)[1])
     difference: FloatArray = parts[0] - parts[1]
     return difference

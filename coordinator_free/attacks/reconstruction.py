@@ -2,7 +2,7 @@
 
 The observer knows the agent's parameters and every other record. What each release says beyond them is the missing
 record's gradient, a multiple of its features, plus the noise; over many releases the noise averages out (Zhang, Khalili
-and Liu 2018, appendix E, for ADMM; the same idea for coordinate descent here).
+and Liu 2018, appendix E, for ADMM; the same idea for coordinate descent).
 
 Rules that hold here:
 - Only the direction of the record's features can be found, and only up to its sign.
@@ -13,13 +13,16 @@ Rules that hold here:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import beta
 
 from coordinator_free.attacks.likelihood_ratio import Environment, clip_slopes, row_norms
+from coordinator_free.attacks.observed_rounds import Objective
 from coordinator_free.attacks.worst_case import states
+from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.mechanisms import NORMS
 from coordinator_free.release import FloatArray
 
@@ -55,6 +58,16 @@ def residuals(environment: Environment, vectors: FloatArray, record: int) -> Flo
     if norm is not None:
         slopes = clip_slopes(slopes, row_norms(x, norm), float(setting.clip or 0.0))
     rest: FloatArray = problem.records * gradient - slopes @ x
+    return rest
+
+
+def admm_residuals(problem: LocalProblem, capacity: float, rounds: Sequence[Objective], record: int) -> FloatArray:
+    """The same for an agent of the ADMM family, (T, d): Eq. 67 of Zhang, Khalili and Liu 2018, without its factor."""
+    vectors = np.stack([seen.release.vector for seen in rounds])
+    known = np.stack([seen.curvature * seen.release.vector + seen.linear for seen in rounds])
+    keep = np.arange(problem.records) != record
+    slopes = problem.loss.slope(vectors @ problem.x[keep].T, problem.y[keep])
+    rest: FloatArray = -(problem.records / capacity) * known - slopes @ problem.x[keep]
     return rest
 
 

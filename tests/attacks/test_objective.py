@@ -18,7 +18,6 @@ from coordinator_free.attacks.likelihood_ratio import FreshNoise, Replacement, o
 from coordinator_free.attacks.noise_tests import examine
 from coordinator_free.attacks.objective import (
     affordable,
-    hidden_noise,
     noise_rows,
     objective_scores,
     observe,
@@ -71,7 +70,7 @@ def test_the_noise_that_was_drawn_is_solved_for(algorithm):
     for setting, own in zip(settings, said, strict=True):
         for r in observe(algorithm, setting, own, heard):
             drawn = r.mechanism.noise(setting.dimension, Stream(setting.secret, r.release.index))
-            found = hidden_noise(setting.problem, CAPACITY, r)
+            found = r.remainder(setting.problem, CAPACITY)
             assert found == pytest.approx(drawn, abs=(r.curvature + CAPACITY) * 2.0**-20)
 
 
@@ -111,7 +110,7 @@ def test_scores_agree_with_the_definition_and_with_likelihood_ratios():
 
     direct = objective_score(
         rounds[0].mechanism,
-        tuple(hidden_noise(p, CAPACITY, rounds[0]) for p in problems),
+        tuple(rounds[0].remainder(p, CAPACITY) for p in problems),
         tuple(hessian(p) for p in problems),
     )
     assert abs(direct) <= epsilon * (1.0 + 1e-3)
