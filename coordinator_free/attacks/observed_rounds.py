@@ -1,0 +1,86 @@
+"""What an agent of the ADMM family minimised in each round, from what was heard.
+
+    J(f) = C/m sum_k loss(f . x_k, y_k) + w/2 |f|^2 + b . f
+
+Whoever heard the run knows w and b: they come from released values alone.
+
+Rules that hold here:
+- The agent is the real one, observed: asked to minimise, it notes w and b; asked to speak, it says what was recorded.
+- Noise that enters the objective is left out of b: an observer does not have it.
+- Of a published form that keeps its minimiser to itself the release is taken for the minimiser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coordinator_free.agent import Setting
+from coordinator_free.agents.admm import Admm
+from coordinator_free.attacks.inversion import Follower, Heard
+from coordinator_free.objective import LocalProblem
+from coordinator_free.privacy.noise import Stream
+from coordinator_free.release import FloatArray, Release
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """A release and the objective it comes from: J's ``curvature`` w and ``linear`` b (d,)."""
+
+    release: Release
+    curvature: float
+    linear: FloatArray
+
+    def remainder(self, problem: LocalProblem, capacity: float, released: FloatArray | None = None) -> FloatArray:
+        """-grad J at each f (..., d), by default the recorded release: zero at J's minimiser, where the noise is in the
+        objective that noise.
+        """
+        f = self.release.vector if released is None else released
+        slopes = problem.loss.slope(f @ problem.x.T, problem.y)
+        left: FloatArray = -((capacity / problem.records) * (slopes @ problem.x) + self.curvature * f + self.linear)
+        return left
+
+
+class _Silent:
+    """A mechanism whose noise is left out."""
+
+    def __init__(self, mechanism: Any) -> None:
+        self._mechanism = mechanism
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._mechanism, name)
+
+    def noise(self, dimension: int, stream: Stream) -> FloatArray:  # noqa: ARG002
+        return np.zeros(dimension)
+
+
+def observe(algorithm: type[Admm], setting: Setting, recorded: Sequence[Release], heard: Heard) -> list[Objective]:
+    """Lead the agent along its recorded releases and note each round's objective. Raises `InversionError`."""
+
+    class Observed(algorithm):  # type: ignore[misc, valid-type]
+        answer: FloatArray
+        seen: tuple[float, FloatArray]
+
+        def _next_release(self, index: int) -> FloatArray:
+            super()._next_release(index)
+            return self.answer
+
+        def _perturbation(self, index: int) -> tuple[float, Any]:
+            phi, mechanism = super()._perturbation(index)
+            return phi, _Silent(mechanism)
+
+        def _minimise(self, index: int, linear: FloatArray, extra: float = 0.0) -> FloatArray:
+            self.seen = self.curvature(index) + extra, linear
+            return self.answer
+
+    agent = Observed(setting)
+    follower = Follower(agent)
+    seen = []
+    for release in recorded:
+        agent.answer = release.vector
+        follower.step(release, heard)
+        seen.append(Objective(release, *agent.seen))
+    return seen
