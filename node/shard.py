@@ -13,7 +13,7 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,7 +85,9 @@ def read_shard(path: Path | str, secret: Path | str | None = None) -> ShardFile:
     """
     rows, public = read_rows(path)
     own = read_secret(secret) if secret is not None else b""
-    return ShardFile(setting(rows, public, own), public, str(public["shard_digest"]))
+    # Copies, so that the file's bytes go, and with them the held-out rows, which no agent learns from.
+    learnt = replace(rows, x=rows.x.copy(), y=rows.y.copy())
+    return ShardFile(setting(learnt, public, own), public, str(public["shard_digest"]))
 
 
 def read_rows(path: Path | str) -> tuple[Rows, dict[str, Any]]:
