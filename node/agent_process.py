@@ -71,6 +71,9 @@ class Stopped(AgentFailure):
 
 
 NOT_READY, LEDGER, SILENT = 3, 4, 5
+GATHERED = 0.05
+"""Seconds between two looks of an agent that gets ready: a thousand neighbours' words come one by one, and waking for each
+costs more than all of them together."""
 
 
 @dataclass
@@ -287,6 +290,7 @@ class Life:
                 until = min(until, now + look)
                 look = min(2 * look, 0.5)
             self._wait(until - now)
+            select.select([self._wake_read], [], [], GATHERED)
         self._ready_after = time.monotonic() - began_at
         self._ready_cpu = time.process_time()
         # Only this thread: ZeroMQ's own has to go first, or what arrived waits its turn among a thousand agents.
