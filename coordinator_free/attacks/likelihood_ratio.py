@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coordinator_free.agent import Agent, Setting
+from coordinator_free.agents.present import Present
 from coordinator_free.attacks.inversion import Follower, Heard, InversionError, Inverted
 from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.mechanisms import GRID, NORMS, GammaNorm, Mechanism
@@ -112,7 +113,7 @@ def environment(
 
     Raises `InversionError` if a release that one of them used was not heard.
     """
-    mixing = setting.weights / setting.weights.sum()
+    present = Present(setting.weights, setting.neighbours, setting.learning.get("absent", ()))
     place = {j: k for k, j in enumerate(setting.neighbours)}
     models = np.zeros((len(place), setting.dimension))
     centres = np.zeros((len(recorded), setting.dimension))
@@ -123,6 +124,7 @@ def environment(
         own = [index for sender, index in release.used if sender == setting.agent]
         if release.index != expected or (own[-1] if own else -1) != previous:
             models[:] = 0.0  # a restarted agent has heard nobody yet
+            present.restart()
         expected, previous = release.index + 1, release.index
         parent = -1
         for sender, index in release.used:
@@ -137,7 +139,8 @@ def environment(
                     "which was not heard"
                 )
             models[place[sender]] = heard[sender, index].vector
-        centres[k] = mixing @ models
+            present.heard(place[sender])
+        centres[k] = present.mixing @ models
         positions[release.index] = k
         parents.append(parent)
     return Environment(setting, centres, tuple(parents), tuple(mechanisms))
@@ -238,6 +241,8 @@ def _run_block(
         zip(parents, environment.centres, environment.mechanisms, strict=True)
     ):
         model = states[parent]
+        if parent == -1 and environment.setting.learning.get("start") == "neighbours":
+            model = np.tile(centre, (count, 1))
         kept = (1.0 - step) * model
         values = [kept + step * (centre - pull * gradient) for gradient in pair.gradients(model)]
         truth = values[1] if replaced else values[0]
