@@ -77,7 +77,9 @@ class EventSection(BaseModel):
             more = more - {"target"}
         if not needed <= given <= needed | more:
             takes = " and ".join(sorted(needed)) or "nothing but at"
-            raise ValueError(f'fault "{self.fault}" takes {takes}' + (f", and maybe {', '.join(more)}" if more else ""))
+            raise ValueError(
+                f'fault "{self.fault}" takes {takes}' + (f", and maybe {', '.join(sorted(more))}" if more else "")
+            )
         return self
 
 

@@ -105,6 +105,11 @@ class Environment:
         """The step a = 1 / (1 + mu c_i L)."""
         return 1.0 / (1.0 + self.pull * float(self.setting.learning["smoothness"]))
 
+    def origin(self, position: int) -> FloatArray:
+        """The model from which a release without a parent was computed, shape (p,)."""
+        whence: FloatArray = self.centres[position]
+        return whence if self.setting.learning.get("start") == "neighbours" else np.zeros_like(whence)
+
 
 def environment(
     setting: Setting, recorded: Sequence[Release], heard: Heard, mechanisms: Sequence[Mechanism | None]
@@ -236,13 +241,11 @@ def _run_block(
     """Run ``count`` trials, add their scores to ``out``, and give (position, releases) as they are made."""
     step, pull, parents = environment.step, environment.pull, environment.parents
     last_use = {parent: k for k, parent in enumerate(parents)}
-    states = {-1: np.zeros((count, environment.setting.dimension))}
+    states: dict[int, FloatArray] = {}
     for k, (parent, centre, mechanism) in enumerate(
         zip(parents, environment.centres, environment.mechanisms, strict=True)
     ):
-        model = states[parent]
-        if parent == -1 and environment.setting.learning.get("start") == "neighbours":
-            model = np.tile(centre, (count, 1))
+        model = states[parent] if parent >= 0 else np.tile(environment.origin(k), (count, 1))
         kept = (1.0 - step) * model
         values = [kept + step * (centre - pull * gradient) for gradient in pair.gradients(model)]
         truth = values[1] if replaced else values[0]
