@@ -7,7 +7,7 @@ Rules that hold here:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import numpy as np
@@ -17,12 +17,18 @@ FAULTS: Final = 0x6661756C
 TARGETS: Final = ("one", "minority", "majority", "all")
 
 
-def targets(target: str | Sequence[int], agents: int, seed: int, event: int) -> tuple[int, ...]:
-    """The agents that event number ``event`` hits, ascending; ``target`` is one of `TARGETS`, or names them."""
-    if not isinstance(target, str):
+def targets(
+    target: str | int | Sequence[int], agents: int, seed: int, event: int, without: Collection[int] = ()
+) -> tuple[int, ...]:
+    """The agents that event number ``event`` hits, ascending; ``target`` is one of `TARGETS`, a count, or names them.
+
+    Who is drawn is none of ``without``.
+    """
+    if not isinstance(target, str | int):
         return tuple(sorted(target))
     sizes = {"one": 1, "minority": (agents - 1) // 2, "majority": agents // 2 + 1, "all": agents}
-    return tuple(sorted(_order(agents, seed, event)[: sizes[target]]))
+    size = target if isinstance(target, int) else sizes[target]
+    return tuple(sorted([agent for agent in _order(agents, seed, event) if agent not in without][:size]))
 
 
 def bisection(agents: int, seed: int, event: int) -> tuple[int, ...]:

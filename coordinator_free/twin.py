@@ -57,8 +57,13 @@ def run_asynchronous(
     delay: Delay | None = None,
     on_release: Listener | None = None,
     ledger: Charge | None = None,
+    joins: Mapping[int, float] | None = None,
+    leaves: Mapping[int, float] | None = None,
 ) -> Transcript:
     """Run until every agent is finished: each wakes after its clock's waits and consumes what arrived since.
+
+    An agent in ``joins`` has its clock started then, and has heard its neighbours' newest releases by its first wake;
+    one in ``leaves`` says nothing from then on.
 
     ``clocks`` replaces the Poisson clocks of (seed, rate). Without ``delay`` a release arrives at once. At the end each
     agent hears the last release of each neighbour even if it was lost, since agents over sockets repeat their last one.
@@ -98,11 +103,12 @@ def run_asynchronous(
                 sent += 1
                 heapq.heappush(arrivals, (now + wait, sent, j, release))
 
-    for agent in agents:
-        first = agent.start()
+    begins, ends = joins or {}, leaves or {}
+    for i, agent in enumerate(agents):
+        first = agent.start() if i not in begins else None
         if first is not None:
             deliver(0.0, first)
-    ticks = [(next(clocks[i]), i) for i, agent in enumerate(agents) if not agent.finished]
+    ticks = [(begins.get(i, 0.0) + next(clocks[i]), i) for i, agent in enumerate(agents) if not agent.finished]
     heapq.heapify(ticks)
     while ticks:
         now, i = ticks[0]
@@ -110,6 +116,9 @@ def run_asynchronous(
             _, _, j, arrived = heapq.heappop(arrivals)
             inboxes[j].offer(arrived)
         agent = agents[i]
+        if i in ends and now >= ends[i]:
+            heapq.heappop(ticks)
+            continue
         for release in inboxes[i].take():
             agent.receive(release)
         said = agent.wake()

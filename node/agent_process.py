@@ -18,7 +18,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ from node.npz import packed, unpacked, write_whole
 from node.partition import Partition
 from node.shard import agent_folder, read_shard, shard_path
 from node.shim import Shim
-from node.status import State, StatusFile
+from node.status import LEAVE, State, StatusFile
 from node.transport import Endpoints, FileEndpoints, Post
 from node.wire import EAVESDROPPER, Done, Hello, Parts, Receiver, Refused, decode, encode, own_name
 
@@ -68,6 +68,10 @@ class Stopped(AgentFailure):
 
     def __init__(self) -> None:
         super().__init__(128 + signal.SIGTERM, "stopped by a signal")
+
+
+class _Left(Exception):
+    """The agent was told to leave the run."""
 
 
 NOT_READY, LEDGER, SILENT = 3, 4, 5
@@ -107,7 +111,18 @@ class Surroundings:
     shim: Shim | None = None
     """Network conditions between the socket and the checks."""
     niceness: int = SPEAKING
+    joins: bool = False
+    """The others are running already."""
+    joining: frozenset[int] = frozenset()
+    """Neighbours that join later: nobody waits for them at the start."""
+    leaving: frozenset[int] = frozenset()
+    """Neighbours that leave: nobody waits for them at the end."""
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def awaited(self) -> frozenset[int]:
+        """The neighbours without whom this agent does not begin."""
+        return frozenset(self.neighbours) - self.joining - (self.leaving if self.joins else frozenset())
 
 
 class Life:
@@ -125,6 +140,8 @@ class Life:
         self._stop = False
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
+        self._leave = False
+        signal.signal(LEAVE, self._on_leave)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         post.watch(self._wake_read)
         self._inbox: NewestInbox | RoundInbox
@@ -135,6 +152,8 @@ class Life:
         self._shim = around.shim
         self._drain = DRAIN * max(1, len(around.neighbours))
         self._met: set[int] = set()
+        self._coming = set(around.neighbours) - around.awaited
+        """Neighbours that may join, or have left before this agent came, and have not been connected to."""
         self._absent: set[int] = set()
         """Neighbours whose silence outlasted the deadline, until they say something new."""
         self._word_at: dict[int, float] = {}
@@ -158,9 +177,14 @@ class Life:
     def _on_signal(self, *_: object) -> None:
         self._stop = True
 
+    def _on_leave(self, *_: object) -> None:
+        self._leave = True
+
     def _check_stop(self) -> None:
         if self._stop:
             raise Stopped
+        if self._leave and self._state is State.SPOKEN:
+            raise _Left
 
     # -- speaking -----------------------------------------------------------------------------------------------
 
@@ -208,6 +232,8 @@ class Life:
         if self._names is not None:
             while (moved := self._names.moved()) is not None:
                 self._post.follow(*moved)
+        if (self._around.joining or self._coming) and self._state >= State.READY:
+            self._welcome()
         frames: Sequence[Parts] = self._post.drain(self._drain)
         if self._shim is not None:
             frames = self._shim.pass_on(frames)
@@ -240,6 +266,16 @@ class Life:
             self._receiver.repeated.clear()
         return new
 
+    def _welcome(self) -> None:
+        """Listen to who has joined, and let whoever began to listen know that this agent is here."""
+        for j in sorted(self._coming):
+            endpoint = self._around.endpoints.lookup(j)
+            if endpoint is not None:
+                self._post.connect(endpoint, j)
+                self._coming.discard(j)
+        if self._post.notice_listeners():
+            self._say_hello()
+
     def _wait(self, seconds: float) -> None:
         """Until something may have arrived, a held frame is due, a signal came, or the time is up."""
         if self._shim is not None and self._shim.due is not None:
@@ -258,8 +294,8 @@ class Life:
         began_at = now = time.monotonic()
         next_hello = now
         look, patience = 0.02, around.repeat
-        expected = expected_listeners(around)
-        unknown = set(around.neighbours)
+        expected = expected_listeners(around, around.awaited)
+        unknown = set(around.awaited)
         self._state = State.LISTENING
         self._show()
         while True:
@@ -281,9 +317,12 @@ class Life:
             if self._strangers:
                 self._say_hello()
                 raise AgentFailure(NOT_READY, self._disagreement())
-            if not unknown and listening and self._met.issuperset(around.neighbours):
+            if not unknown and listening and self._met.issuperset(around.awaited):
                 break
             if now >= began_at + around.deadline:
+                if around.joins and (not around.eavesdropper or EAVESDROPPER in self._post.listeners):
+                    around.notes.append("joined without some: " + self._not_ready(unknown))
+                    break
                 raise AgentFailure(NOT_READY, self._not_ready(unknown))
             until = min(next_hello, began_at + around.deadline)
             if unknown:
@@ -305,8 +344,8 @@ class Life:
     def _not_ready(self, unknown: set[int]) -> str:
         around = self._around
         wanting = []
-        silent = sorted(set(around.neighbours) - self._met)
-        deaf = sorted(j for j in around.neighbours if own_name(j) not in self._post.listeners)
+        silent = sorted(around.awaited - self._met)
+        deaf = sorted(j for j in around.awaited if own_name(j) not in self._post.listeners)
         if unknown:
             wanting.append(_unknown(around.endpoints, sorted(unknown)))
         if silent:
@@ -329,10 +368,13 @@ class Life:
             release = self._agent.start()
             if release is not None:
                 self._speak(release)
-        if isinstance(self._inbox, RoundInbox):
-            self._in_rounds(self._inbox)
-        else:
-            self._on_a_clock(self._inbox)
+        try:
+            if isinstance(self._inbox, RoundInbox):
+                self._in_rounds(self._inbox)
+            else:
+                self._on_a_clock(self._inbox)
+        except _Left:
+            self._around.notes.append(f"left after release {self._said_last}")
         self._cpu = time.process_time() - before
         self._memory = _proportional_memory()
 
@@ -462,6 +504,9 @@ class Life:
         if self._state is not State.FAILED:
             self._state = State.FINISHED
         self._show()
+        if self._leave and not self._agent.finished:
+            self._repeat(done=True)
+            return
         self._say_done()
         patience = around.repeat
         next_repeat = time.monotonic() + patience
@@ -479,7 +524,8 @@ class Life:
             waiting = [
                 j
                 for j in around.neighbours
-                if j not in self._done or (me not in self._done[j].heard and own_name(j) in self._post.listeners)
+                if j not in around.leaving
+                and (j not in self._done or (me not in self._done[j].heard and own_name(j) in self._post.listeners))
             ]
             if not waiting:
                 break
@@ -555,9 +601,9 @@ class Life:
         os.close(self._wake_write)
 
 
-def expected_listeners(around: Surroundings) -> frozenset[bytes]:
-    """The names of all who must listen before an agent speaks."""
-    return frozenset(own_name(j) for j in around.neighbours) | ({EAVESDROPPER} if around.eavesdropper else set())
+def expected_listeners(around: Surroundings, neighbours: Iterable[int]) -> frozenset[bytes]:
+    """The names of those ``neighbours``, and of the eavesdropper if there is one."""
+    return frozenset(own_name(j) for j in neighbours) | ({EAVESDROPPER} if around.eavesdropper else set())
 
 
 def live(agent: Agent, ledger: LedgerFile, around: Surroundings, post: Post) -> int:
@@ -604,6 +650,7 @@ def run_from_folder(
     ledger = LedgerFile.open(folder / "ledger.jsonl", shard_digest)
     published = FileEndpoints(run / "endpoints")
     network: Mapping[str, Any] = public["network"]
+    members: Mapping[str, Any] = public.get("membership", {})
     weather = conditions(network, int(public["seed"]))
     partition = Partition.of(run)
     encrypted = bool(network.get("encryption"))
@@ -627,11 +674,14 @@ def run_from_folder(
         silent=float(network.get("silent", 60.0)),
         on_silent=str(network.get("on_silent", "wait")),
         hold=hold,
+        joins=bool(members.get("joins")),
+        joining=frozenset(members.get("joining", ())),
+        leaving=frozenset(members.get("leaving", ())),
         shim=None if weather.calm and partition is None else Shim(weather, number, setting.neighbours, partition),
     )
     post = Post(
         number,
-        expected=expected_listeners(around),
+        expected=expected_listeners(around, around.neighbours),
         dimension=around.dimension,
         addressed=around.neighbours if agent.addressed else (),
         keys=read_keys(run, number, setting.neighbours, eavesdropper=around.eavesdropper) if encrypted else None,

@@ -614,6 +614,26 @@ def _events_end(c: Configuration) -> str | None:
     return None
 
 
+def _members_can_change(c: Configuration) -> str | None:
+    last = 0.0
+    for number, event in enumerate(c.event):
+        if event.fault not in ("join", "leave"):
+            continue
+        if c.learning.algorithm != "coordinate-descent":
+            return (
+                f'event.{number}.fault = "{event.fault}": agents of "{c.learning.algorithm}" are all there from the '
+                'start to the end; accepted with learning.algorithm = "coordinate-descent"'
+            )
+        if event.fault == "join":
+            last = max(last, event.at + (event.lasting or 0.0))
+    if last > 0 and c.network.linger <= last:
+        return (
+            f"network.linger = {c.network.linger:g}: an agent joins after {last:g} s, and who has finished must wait "
+            "longer than that for its neighbours"
+        )
+    return None
+
+
 def _carried_on(c: Configuration) -> str | None:
     kind = algorithm(c.learning.algorithm)
     if c.network.on_silent == "carry-on" and _in_rounds(c) and not getattr(kind, "carries_on", False):
@@ -651,6 +671,7 @@ RULES: tuple[Callable[[Configuration], str | None], ...] = (
     _graph_has_its_file,
     _similarity_settings_are_used,
     _events_end,
+    _members_can_change,
     _carried_on,
     _only_tcp_is_encrypted,
 )

@@ -41,6 +41,7 @@ from node.config import Configuration, ConfigurationError, dump, from_table, pub
 from node.event_section import check_names
 from node.keys import make_keys
 from node.ledger_file import LedgerFile
+from node.membership import Membership, membership
 from node.plug_ins import find_here
 from node.shard import Rows, agent_folder, setting, shard_path, write_shard
 
@@ -72,6 +73,8 @@ class Preparation:
     """What an algorithm says that depends on the whole graph and all sizes: see `arrangement`."""
     own_budgets: tuple[tuple[float, float], ...] = ()
     """(epsilon, delta) of each agent, where they have their own; epsilon 0: it opts out."""
+    membership: Membership = field(default_factory=Membership)
+    """Who joins and who leaves."""
 
     @property
     def agents(self) -> int:
@@ -100,11 +103,14 @@ class Preparation:
         learning.update(learning.pop("parameters"))
         learning.update(smoothness=float(self.smoothness[agent]), agents=self.agents, seed=self.seed)
         learning.update(self.arrangement.get("learning", {}))
+        neighbours = self.network.neighbours(agent)
+        learning.update(self.membership.learning(agent, neighbours))
         return {
             "agent": agent,
             "agents": self.agents,
             "name": self.dealt.names[agent],
-            "neighbours": [int(j) for j in self.network.neighbours(agent)],
+            "neighbours": [int(j) for j in neighbours],
+            "membership": self.membership.around(agent, neighbours),
             "weights": [float(w) for w in self.network.weights_of(agent)],
             "confidence": float(self.confidences[agent]),
             "dimension": self.dealt.dimension,
@@ -115,7 +121,7 @@ class Preparation:
             "regularisation": float(self.regularisations[agent]),
             "learning": learning,
             "updates": c.clock.updates if budget is None or budget[0] > 0 else 0,
-            "releases": self.arrangement.get("releases") or releases(c, len(self.network.neighbours(agent))),
+            "releases": self.arrangement.get("releases") or releases(c, len(neighbours)),
             "release_dimension": self.arrangement.get("release_dimension")
             or release_dimension(c, self.dealt.dimension),
             "rate": c.clock.rate,
@@ -182,6 +188,7 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
         smoothness=np.array([smoothness(configuration, dealt, problem) for problem in problems]),
         multipliers=multipliers(configuration, dealt.dimension),
         warnings=(*_warnings(configuration, records, own), *foreseen(configuration, graph)),
+        membership=membership(configuration.event, dealt.names, seed),
         arrangement=arrangement(configuration, graph, [int(m) for m in records], dealt),
     )
 

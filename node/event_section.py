@@ -21,9 +21,10 @@ def _agent(value: object) -> bool:
 
 
 def _target(value: object) -> object:
-    if value in TARGETS or (isinstance(value, list) and value and all(_agent(agent) for agent in value)):
+    counted = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if counted or value in TARGETS or (isinstance(value, list) and value and all(_agent(agent) for agent in value)):
         return value
-    raise ValueError(f"should be one of {', '.join(TARGETS)}, or a list of agents, such as [0, 3]")
+    raise ValueError(f"should be one of {', '.join(TARGETS)}, how many, or a list of agents, such as [0, 3]")
 
 
 def _groups(value: object) -> object:
@@ -42,36 +43,43 @@ _TAKES = {
     "pause": ({"target"}, {"lasting"}),
     "kill": ({"target"}, {"restart"}),
     "heal": (set(), set()),
+    "join": ({"target"}, {"lasting", "start"}),
+    "leave": ({"target"}, {"lasting"}),
 }
 """What each fault needs, and what it may have."""
 
 
 class EventSection(BaseModel):
-    """One event. ``at`` is seconds after all agents were ready."""
+    """One event. ``at`` is seconds after all agents that are there from the beginning were ready."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     at: Seconds
-    fault: Literal["partition", "heal", "pause", "kill"]
+    fault: Literal["partition", "heal", "pause", "kill", "join", "leave"]
     target: Annotated[Any, AfterValidator(_target)] = None
-    """"one", "minority", "majority", "all" (drawn from the seed), or a list of agents by number or name."""
+    """"one", "minority", "majority", "all" or a number of agents (drawn from the seed), or a list by number or name."""
     groups: Annotated[Any, AfterValidator(_groups)] = None
     """Of a partition: "bisect", "isolate" (each ``target``), or lists of agents."""
     lasting: PositiveSeconds | None = None
+    """Of a join or leave: the agents come or go one after another, evenly over so many seconds."""
+    start: Literal["zero", "neighbours"] | None = None
+    """From where those who join start: zeros, or the mixture of what their neighbours said last."""
     restart: Seconds | None = None
     """Seconds after a kill; without it the agent stays dead."""
 
     @model_validator(mode="after")
     def _takes(self) -> EventSection:
         needed, more = _TAKES[self.fault]
-        given = {key for key in ("target", "groups", "lasting", "restart") if getattr(self, key) is not None}
+        given = {key for key in ("target", "groups", "lasting", "restart", "start") if getattr(self, key) is not None}
         if self.groups == "isolate":
             needed, more = needed | {"target"}, more - {"target"}
         elif self.fault == "partition":
             more = more - {"target"}
         if not needed <= given <= needed | more:
             takes = " and ".join(sorted(needed)) or "nothing but at"
-            raise ValueError(f'fault "{self.fault}" takes {takes}' + (f", and maybe {', '.join(more)}" if more else ""))
+            raise ValueError(
+                f'fault "{self.fault}" takes {takes}' + (f", and maybe {', '.join(sorted(more))}" if more else "")
+            )
         return self
 
 
@@ -112,6 +120,8 @@ def numbers_of(agents: Sequence[int | str], names: Sequence[str]) -> list[int]:
 def check_names(events: Sequence[EventSection], names: Sequence[str]) -> None:
     """Raise ValueError, one line, for an event that names an agent that is none."""
     for number, event in enumerate(events):
+        if isinstance(event.target, int) and event.target > len(names):
+            raise ValueError(f"event.{number}.target = {event.target}: there are {len(names)} agents")
         for key in ("target", "groups"):
             value = getattr(event, key)
             if isinstance(value, list):

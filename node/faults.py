@@ -1,4 +1,4 @@
-"""Carries out a run's ``[[event]]`` tables: partitions, pauses, kills and restarts, beside the launcher's watching.
+"""Carries out a run's ``[[event]]`` tables beside the launcher's watching: partitions, pauses, kills, joins, leaves.
 
 Rules that hold here:
 - Only processes of this run are signalled, by process id, each as the zygote told it.
@@ -21,9 +21,10 @@ from typing import Any
 
 from coordinator_free.faults import bisection, division, isolation, targets
 from node.event_section import EventSection, ending, numbers_of
+from node.membership import Movement, membership
 from node.partition import Partition
 from node.shard import agent_folder
-from node.status import State, read_status
+from node.status import LEAVE, State, read_status
 
 LOG = "faults.jsonl"
 AGAIN = 0.05
@@ -34,7 +35,10 @@ Action = Callable[[Alive], None]
 
 
 class Faults:
-    """The events of the run in ``folder`` of agents with these ``names``; ``restart`` starts a dead agent again."""
+    """The events of the run in ``folder`` of agents with these ``names``; ``restart`` starts one that is not there.
+
+    ``joiners`` are not to be started with the others.
+    """
 
     def __init__(
         self,
@@ -48,6 +52,8 @@ class Faults:
         self._events = events
         self._names = list(names)
         self._seed = seed
+        self._membership = membership(events, names, seed)
+        self.joiners = frozenset(self._membership.joins)
         self._restart = restart
         self._began: float | None = None
         self._queue: list[tuple[float, int, str, Action]] = []
@@ -65,7 +71,10 @@ class Faults:
         if self._began is None:
             self._began = now
             for number, event in enumerate(self._events):
-                self._plan(event.at, event.fault, self._action(number, event))
+                if event.fault not in ("join", "leave"):
+                    self._plan(event.at, event.fault, self._action(number, event))
+            for movement in self._membership.movements:
+                self._plan(movement.at, movement.fault, self._move(movement))
         while self._queue and self._queue[0][0] <= now - self._began:
             _, _, _, action = heapq.heappop(self._queue)
             action(alive)
@@ -88,7 +97,7 @@ class Faults:
     def close(self) -> None:
         """Heal everything, and note what the run was too short for."""
         for _, _, name, _ in sorted(self._queue, key=lambda planned: planned[:2]):
-            if name in ("partition", "pause", "kill"):
+            if name in ("partition", "pause", "kill", "join", "leave"):
                 self._note(name, (), skipped="the run was over")
         self._queue.clear()
         self._wake(dict(self._paused), {})
@@ -195,6 +204,36 @@ class Faults:
             self._awaited.discard(agent)
 
         return restart
+
+    # -- joining and leaving ---------------------------------------------------------------------------------------
+
+    def _move(self, movement: Movement) -> Action:
+        if movement.fault == "leave":
+            return lambda alive: self._dismiss(movement.agents, alive)
+        return lambda _: self._admit(movement.agents)
+
+    def _admit(self, agents: Sequence[int]) -> None:
+        self._note("join", agents)
+        for agent in agents:
+            self._restart(agent)
+
+    def _dismiss(self, agents: Sequence[int], alive: Alive) -> None:
+        """Tell agents to leave; one that is not ready yet cannot be told, and is told later."""
+        assert self._began is not None
+        there = [agent for agent in agents if agent in alive and not self._finished(agent)]
+        early = [agent for agent in there if not self._ready(agent)]
+        told = [agent for agent in there if agent not in early]
+        for agent in told:
+            _signal(alive[agent], LEAVE)
+        if early:
+            again = time.monotonic() - self._began + AGAIN
+            self._plan(again, "leave", lambda now_alive: self._dismiss(early, now_alive))
+        if told or not early:
+            self._note("leave", told, **({} if told else {"skipped": "who was to leave was not there"}))
+
+    def _ready(self, agent: int) -> bool:
+        status = read_status(agent_folder(self._folder, agent) / "status")
+        return status is not None and status.state >= State.SPOKEN
 
     def _finished(self, agent: int) -> bool:
         status = read_status(agent_folder(self._folder, agent) / "status")

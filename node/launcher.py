@@ -159,9 +159,10 @@ class Cluster:
         self._sockets: Path | None = None
         self._began = time.monotonic()
         self._faults: Faults | None = None
+        self._joiners: frozenset[int] = frozenset()
 
     def start(self, *, without: frozenset[int] = frozenset()) -> None:
-        """Start the zygote, the eavesdropper and the agents (all but ``without``)."""
+        """Start the zygote, the eavesdropper and the agents (all but ``without`` and those who join later)."""
         folder, configuration = self._folder, self._configuration
         (folder / "endpoints").mkdir(exist_ok=True)
         tcp = configuration.network.transport == "tcp"
@@ -171,6 +172,7 @@ class Cluster:
         if configuration.event:
             seed = int(self._manifest["seeds"]["seed"])
             self._faults = Faults(folder, configuration.event, self._manifest["names"], seed, self.restart)
+            self._joiners = self._faults.joiners
         ours, theirs = socket.socketpair()
         with (folder / "zygote.log").open("w") as log:
             self._zygote = subprocess.Popen(
@@ -188,13 +190,13 @@ class Cluster:
         self._began = time.monotonic()
         commands: list[dict[str, object]] = [{"eavesdrop": True}] if configuration.eavesdropper.enabled else []
         for agent in range(self._agents):
-            if agent not in without:
+            if agent not in without and agent not in self._joiners:
                 bind = f"tcp://{configuration.network.host}:0" if tcp else ipc_endpoint(self._sockets or folder, agent)
                 commands.append({"start": agent, "bind": bind})
         self._command(*commands, {"go": True})
 
     def restart(self, agent: int) -> None:
-        """Start an agent that ended again, at its old endpoint; it goes on from its ledger."""
+        """Start an agent that joins, or one that ended, at its old endpoint; it goes on from its ledger."""
         bind = f"tcp://{self._configuration.network.host}:0"
         if self._sockets is not None:
             bind = ipc_endpoint(self._sockets, agent)
@@ -225,7 +227,7 @@ class Cluster:
             if (
                 self._watch.ready_s is None
                 and progress.ready
-                and progress.ready + len(self._failed_agents()) >= self._agents
+                and progress.ready + len(self._failed_agents()) >= self._agents - len(self._joiners)
             ):
                 self._watch.ready_s = time.monotonic() - self._began
             if self._faults is not None and self._watch.ready_s is not None and not over:

@@ -9,6 +9,7 @@ import numpy as np
 
 from node.pictures import COLOURS, LABELS, marked, metric_name, sign_of, spans_decades
 from node.results import caption, facts, model_rows
+from node.staleness_picture import AGE_INK, bars
 
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;color:#1f2933;max-width:60rem;margin:2rem auto;padding:0 1rem}
@@ -28,7 +29,13 @@ def write_report(name: str, results: dict[str, Any], details: dict[str, Any]) ->
         return None
     figures = [
         figure
-        for figure in (_gap(go, details), _metric(go, results, details), _gain(go, results, details))
+        for figure in (
+            _gap(go, details),
+            _metric(go, results, details),
+            _gain(go, results, details),
+            _ages(go, details),
+            _histogram(go, results),
+        )
         if figure is not None
     ]
     parts = [
@@ -116,6 +123,32 @@ def _gain(go: Any, results: dict[str, Any], details: dict[str, Any]) -> tuple[st
     figure.update_yaxes(title="gain over learning alone")
     below = marked("above 0 is better; point at an agent for its name", details)
     return "What telling neighbours gained, by dataset size", below, figure
+
+
+def _ages(go: Any, details: dict[str, Any]) -> tuple[str, str, Any] | None:
+    curve = details["curve"]
+    if curve is None or all(age is None for age in curve["age"]):
+        return None
+    figure = _figure(go)
+    at = curve["releases"]
+    what, values = ("relative gap", curve["gap"]) if curve["gap"] else ("metric", curve["metric"])
+    figure.add_scatter(x=at, y=values, mode="lines", name=what, line={"color": COLOURS["together"]})
+    figure.add_scatter(x=at, y=curve["age"], mode="lines", name="mean age", line={"color": AGE_INK}, yaxis="y2")
+    figure.update_layout(yaxis2={"overlaying": "y", "side": "right", "rangemode": "tozero", "title": "releases"})
+    if curve["gap"] and spans_decades(np.array(curve["gap"], dtype=np.float64)):
+        figure.update_layout(yaxis={"type": "log", "exponentformat": "power"})
+    figure.update_xaxes(title="releases per agent")
+    return "Convergence and the age of what was used", "how old the neighbours' models were, in their releases", figure
+
+
+def _histogram(go: Any, results: dict[str, Any]) -> tuple[str, str, Any] | None:
+    if results["staleness"] is None:
+        return None
+    labels, shares = bars(np.array(results["staleness"]["histogram"], dtype=np.int64))
+    figure = _figure(go)
+    figure.add_bar(x=labels, y=shares.tolist(), marker={"color": AGE_INK})
+    figure.update_xaxes(title="age of a neighbour's model, in its releases", type="category")
+    return "How old the neighbours' models were", "share of the models used, each release and neighbour", figure
 
 
 def _figure(go: Any) -> Any:

@@ -28,7 +28,8 @@ def show(folder: Path, results: dict[str, Any], console: Console) -> None:
     if not details:
         raise RunFolderError(f"{folder} has no results: details.json is missing")
     console.print(render(results, details))
-    pictures = [name for name in ("report.html", "convergence.png", "gain.png") if (folder / name).exists()]
+    names = ("report.html", "convergence.png", "gain.png", "staleness.png")
+    pictures = [name for name in names if (folder / name).exists()]
     if pictures:
         console.print(Text(f"\nlook at {folder / pictures[0]}{' ' if pictures[1:] else ''}{' '.join(pictures[1:])}"))
 
@@ -128,6 +129,10 @@ def facts(results: dict[str, Any], details: dict[str, Any]) -> list[tuple[str, s
     if network["faults"]:
         happened = Counter(fault["fault"] for fault in network["faults"] if "skipped" not in fault)
         found.append(("faults", ", ".join(f"{count} {name}" for name, count in happened.items()) or "none happened"))
+    ages = results.get("staleness")
+    if ages is not None:
+        told = f"{ages['mean']:.2f} releases on average, {ages['median']} median, {ages['p95']} at 95%"
+        found.append(("age of models used", f"{told}, {ages['max']} at most"))
     time = results["time"]
     parts = []
     if time["ready_s"] is not None:

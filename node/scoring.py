@@ -27,7 +27,8 @@ from coordinator_free.agent import Activation
 from coordinator_free.agents.registry import algorithm, releases_models
 from coordinator_free.losses import Loss, Squared, loss
 from coordinator_free.objective import ProblemError, optimum, relative_gap
-from coordinator_free.release import FloatArray
+from coordinator_free.release import FloatArray, Release
+from coordinator_free.staleness import Ages, Staleness
 from node.capture import CaptureCounter
 from node.curve import Curve, CurveRecorder
 from node.faults import read_faults
@@ -37,6 +38,7 @@ from node.plug_ins import find_here
 from node.run_folder import RunFolder, read_json, read_run
 from node.shard import Rows, agent_folder, agent_name
 from node.spending import Spending, spent
+from node.wire import decode
 
 NOT_COVERED = (
     "alone, pooled, zero and best_ridge, which are computed from the data",
@@ -125,6 +127,7 @@ def score(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         "memory": {"pss_mb_per_agent": _memory(counted)},
         "failures": watch["failures"] if "failures" in watch else _failures(run),
         "network": _network(counted, read_faults(folder)),
+        "staleness": _staleness(heard),
         "public_assumptions": run.manifest["public_assumptions"],
     }
     details = _details(run, scores, spending, heard, counted, ridge)
@@ -195,6 +198,9 @@ class _Heard:
     curve: Curve | None
     released_average: FloatArray | None
     seconds: float | None
+    staleness: Staleness | None
+    ages: list[float]
+    """The mean age of what was used up to each moment of the curve, since the moment before."""
 
 
 def _listen(run: RunFolder, judge: Loss, best: FloatArray | None) -> _Heard | None:
@@ -204,18 +210,45 @@ def _listen(run: RunFolder, judge: Loss, best: FloatArray | None) -> _Heard | No
     counter = CaptureCounter(run.run, range(run.agents))
     expected = sum(public["releases"] for public in run.public)
     recorder = CurveRecorder(run, judge, best, expected)
+    neighbours = [run.network.neighbours(agent) for agent in range(run.agents)]
+    ages = Ages(neighbours, max(public["releases"] for public in run.public))
+    means: list[float] = [math.nan]
     first = last = 0
     for frame in frames_of(run.folder, []):
         releases = counter.releases
         if counter.hear(frame.parts) == "release" and counter.releases > releases and len(frame.body) % 8 == 0:
             sender = int.from_bytes(frame.topic[:4], "big")
             recorder.hear(sender, np.frombuffer(frame.body, dtype="<f8"))
+            release = decode(frame.parts)
+            assert isinstance(release, Release)
+            ages.hear(release)
+            if len(means) < len(recorder.curve.releases):
+                means.append(ages.mean_since())
         first, last = first or frame.time_ns, frame.time_ns
     verdict = counter.verdict()
     seconds = (last - first) / 1e9 if first else None
-    if not (recorder.heard and releases_models(run.configuration.learning.algorithm)):
-        return _Heard(verdict.as_results(), verdict.in_words(), None, None, seconds)
-    return _Heard(verdict.as_results(), verdict.in_words(), recorder.finished(), recorder.released_average, seconds)
+    curve = average = None
+    if recorder.heard and releases_models(run.configuration.learning.algorithm):
+        curve, average = recorder.finished(), recorder.released_average
+        if len(means) < len(curve.releases):
+            means.append(ages.mean_since())
+    return _Heard(verdict.as_results(), verdict.in_words(), curve, average, seconds, ages.staleness, means)
+
+
+def _staleness(heard: _Heard | None) -> dict[str, Any] | None:
+    """The ages of the models that were used, in releases of whose they are; None where none was heard of."""
+    if heard is None or heard.staleness is None:
+        return None
+    found = heard.staleness
+    return {
+        "mean": found.mean,
+        "median": found.quantile(0.5),
+        "p95": found.quantile(0.95),
+        "max": found.largest,
+        "ages": found.ages,
+        "histogram": [[int(age), int(found.counts[age])] for age in np.flatnonzero(found.counts)],
+        "agents": [_number(mean) for mean in found.means],
+    }
 
 
 # --- counters --------------------------------------------------------------------------------------------------------
@@ -314,7 +347,7 @@ def _details(
         "capture": heard.words if heard is not None else None,
         "releases_per_agent": _mean(np.array([float(count.get("sent", math.nan)) for count in counted])),
         "bytes_per_agent": _mean(np.array([float(count.get("bytes", math.nan)) for count in counted])),
-        "curve": None if heard is None or heard.curve is None else _curve(heard.curve),
+        "curve": None if heard is None or heard.curve is None else _curve(heard.curve, heard.ages),
         "agents": {
             "name": run.manifest["names"],
             "records": [int(m) for m in scores.records],
@@ -327,11 +360,12 @@ def _details(
     }
 
 
-def _curve(curve: Curve) -> dict[str, list[float | None]]:
+def _curve(curve: Curve, ages: Sequence[float]) -> dict[str, list[float | None]]:
     return {
         "releases": [_number(value) for value in curve.releases],
         "gap": [_number(value) for value in curve.gap],
         "metric": [_number(value) for value in curve.metric],
+        "age": [_number(value) for value in ages],
     }
 
 
@@ -348,12 +382,17 @@ def _number(value: float | None) -> float | None:
 def _write(run: RunFolder, results: dict[str, Any], details: dict[str, Any]) -> None:
     from node.pictures import convergence_picture, drawable, gain_picture
     from node.report import write_report
+    from node.staleness_picture import staleness_picture
 
     folder = run.folder
     write_whole(folder / "results.json", (json.dumps(results, indent=1) + "\n").encode())
     write_whole(folder / "details.json", (json.dumps(details, indent=1) + "\n").encode())
-    pictures = (("convergence.png", convergence_picture), ("gain.png", gain_picture)) if drawable() else ()
-    for name, draw in pictures:
+    pictures = (
+        ("convergence.png", convergence_picture),
+        ("gain.png", gain_picture),
+        ("staleness.png", staleness_picture),
+    )
+    for name, draw in pictures if drawable() else ():
         picture = draw(results, details)
         if picture is not None:
             write_whole(folder / name, picture)

@@ -6,10 +6,14 @@ Nothing in it depends on the values of the data; counts are of frames and charge
 from __future__ import annotations
 
 import mmap
+import signal
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
+
+LEAVE = signal.SIGUSR1
+"""Tells an agent's process that it leaves the run."""
 
 _FORMAT = struct.Struct("<6q")
 

@@ -22,7 +22,9 @@ from coordinator_free.release import Release
 from coordinator_free.twin import run_asynchronous, run_rounds
 from node.charging import Charger
 from node.eavesdropper import run_attachments
+from node.faults import LOG as FAULTS_LOG
 from node.ledger_file import LedgerFile
+from node.membership import Membership, membership
 from node.npz import packed, write_whole
 from node.plug_ins import find_here
 from node.run_folder import read_run
@@ -52,6 +54,7 @@ def run_twin(folder: Path) -> None:
     digest = bytes.fromhex(run.public[0]["digest"])
     weather = conditions(run.public[0]["network"], int(run.public[0]["seed"]))
     links = None if weather.calm else TwinLinks(weather)
+    members = membership(run.configuration.event, run.manifest["names"], int(run.public[0]["seed"]))
     now, frame = 0.0, 0
     with TrafficLogWriter(folder / "traffic.mcap", run_attachments(folder)) as log:
         for i in range(run.agents):
@@ -87,7 +90,10 @@ def run_twin(folder: Path) -> None:
                 delay=None if links is None else delay,
                 on_release=hear,
                 ledger=charge,
+                joins=members.joins,
+                leaves=members.leaves,
             )
+            note_movements(folder, log, members)
         end = int(max(transcript.times, default=0.0) * SECOND)
         for i in range(run.agents):
             log.write(encode(run.run, Done(i, max(sent[i], default=-1), (), run.network.neighbours(i))), end)
@@ -122,6 +128,16 @@ def run_twin(folder: Path) -> None:
         if links is not None:
             counted["links"] = links.of(i)
         write_whole(agent_folder(folder, i) / "final.json", json.dumps(counted, indent=1).encode())
+
+
+def note_movements(folder: Path, log: TrafficLogWriter, members: Membership) -> None:
+    """Write down who joined and left, at virtual times, where the launcher writes what it did."""
+    for move in sorted(members.movements, key=lambda move: move.at):
+        time_ns = int(move.at * SECOND)
+        line = {"fault": move.fault, "at_s": move.at, "agents": list(move.agents), "time_ns": time_ns}
+        with (folder / FAULTS_LOG).open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        log.event(line, time_ns)
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 """What agents that wake on a Poisson clock and average their neighbours' newest models have in common.
 
 Rules that hold here:
-- A neighbour's model is zero until it is heard.
+- A neighbour's model is zero until it is heard; one that joins later has no weight until then (`Present`).
 - The state that a release leaves behind is the released vector itself, so that a restarted agent goes on from what
   everybody heard.
 """
@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from coordinator_free.agent import Activation, Setting
+from coordinator_free.agents.present import Present
 from coordinator_free.agents.settings import checked
 from coordinator_free.inbox import used
 from coordinator_free.release import FloatArray, Release
@@ -22,7 +23,7 @@ from coordinator_free.release import FloatArray, Release
 class Asynchronous:
     """The neighbours' models, the own one, and what was consumed; an algorithm adds ``wake`` and ``charge``.
 
-    Parameters in ``setting.learning``: ``finish`` (bool), ``finish_mu``.
+    Parameters in ``setting.learning``: ``finish`` (bool), ``finish_mu``, ``absent`` (neighbours that join later).
     """
 
     activation: ClassVar[Activation] = Activation.POISSON
@@ -32,7 +33,7 @@ class Asynchronous:
     def __init__(self, setting: Setting, charged: int) -> None:
         self._setting = checked(setting, charged)
         self._problem = setting.problem
-        self._mixing = setting.weights / setting.weights.sum()  # W_ij / D_ii
+        self._present = Present(setting.weights, setting.neighbours, setting.learning.get("absent", ()))
         self._place = {j: k for k, j in enumerate(setting.neighbours)}
         self._models = np.zeros((len(setting.neighbours), setting.dimension))
         self._model = np.zeros(setting.dimension)
@@ -44,12 +45,14 @@ class Asynchronous:
         return None
 
     def receive(self, release: Release) -> None:
-        self._models[self._place[release.sender]] = release.vector
+        place = self._place[release.sender]
+        self._models[place] = release.vector
+        self._present.heard(place)
         self._consumed.append(release)
 
     def _mixture(self) -> FloatArray:
         """sum_j W_ij / D_ii Theta_j, shape (p,)."""
-        mixture: FloatArray = self._mixing @ self._models
+        mixture: FloatArray = self._present.mixing @ self._models
         return mixture
 
     def _say(self, model: FloatArray) -> Release:
@@ -84,6 +87,7 @@ class Asynchronous:
 
     def restore(self, state: Mapping[str, FloatArray], next_index: int) -> None:
         self._models[:] = 0.0
+        self._present.restart()
         self._consumed.clear()
         self._next = next_index
         if "model" in state and state["index"][0] >= 0:

@@ -26,8 +26,9 @@ from coordinator_free.release import Release
 class CoordinateDescent(Asynchronous):
     """One agent of coordinate descent.
 
-    Parameters in ``setting.learning``: ``mu``, ``smoothness`` (of L_i, as a number), ``start`` ("zero" or "local": the
-    first release is the local model, which no private run accepts), ``finish`` (bool), ``finish_mu``.
+    Parameters in ``setting.learning``: ``mu``, ``smoothness`` (of L_i, as a number), ``finish`` (bool), ``finish_mu``,
+    ``absent``, and ``start``: "zero"; "neighbours", where the first step goes from the mixture of what the neighbours
+    have said, which is public; or "local", where the first release is the local model, which no private run accepts.
     """
 
     name: ClassVar[str] = "coordinate-descent"
@@ -42,21 +43,23 @@ class CoordinateDescent(Asynchronous):
         self._noise = Streams(setting.secret)
         self._charges: dict[float, Mechanism] = {}  # by noise multiplier: most releases have the same
         self._start = str(setting.learning.get("start", "zero"))
-        if self._start not in ("zero", "local"):
-            raise SettingError(f"learning.start = {self._start!r}: accepted are zero and local")
+        if self._start not in ("zero", "local", "neighbours"):
+            raise SettingError(f"learning.start = {self._start!r}: accepted are zero, local and neighbours")
         if self._start == "local" and self._norm is not None:
             raise SettingError(
                 'learning.start = "local": a private run would release unprotected local models; use "zero"'
             )
 
     def start(self) -> Release | None:
-        if self._start == "zero" or self.finished:
+        if self._start != "local" or self.finished:
             return None
         return self._say(self._problem.minimiser())
 
     def wake(self) -> Release | None:
         if self.finished:
             return None
+        if self._start == "neighbours" and self._own_last is None:
+            self._model = self._mixture()
         if self._norm is None:
             gradient = self._problem.gradient(self._model)
         else:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coordinator_free.agent import Agent, Setting
+from coordinator_free.agents.present import Present
 from coordinator_free.attacks.inversion import Follower, Heard, InversionError, Inverted
 from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.mechanisms import GRID, NORMS, GammaNorm, Mechanism
@@ -104,6 +105,11 @@ class Environment:
         """The step a = 1 / (1 + mu c_i L)."""
         return 1.0 / (1.0 + self.pull * float(self.setting.learning["smoothness"]))
 
+    def origin(self, position: int) -> FloatArray:
+        """The model from which a release without a parent was computed, shape (p,)."""
+        whence: FloatArray = self.centres[position]
+        return whence if self.setting.learning.get("start") == "neighbours" else np.zeros_like(whence)
+
 
 def environment(
     setting: Setting, recorded: Sequence[Release], heard: Heard, mechanisms: Sequence[Mechanism | None]
@@ -112,7 +118,7 @@ def environment(
 
     Raises `InversionError` if a release that one of them used was not heard.
     """
-    mixing = setting.weights / setting.weights.sum()
+    present = Present(setting.weights, setting.neighbours, setting.learning.get("absent", ()))
     place = {j: k for k, j in enumerate(setting.neighbours)}
     models = np.zeros((len(place), setting.dimension))
     centres = np.zeros((len(recorded), setting.dimension))
@@ -123,6 +129,7 @@ def environment(
         own = [index for sender, index in release.used if sender == setting.agent]
         if release.index != expected or (own[-1] if own else -1) != previous:
             models[:] = 0.0  # a restarted agent has heard nobody yet
+            present.restart()
         expected, previous = release.index + 1, release.index
         parent = -1
         for sender, index in release.used:
@@ -137,7 +144,8 @@ def environment(
                     "which was not heard"
                 )
             models[place[sender]] = heard[sender, index].vector
-        centres[k] = mixing @ models
+            present.heard(place[sender])
+        centres[k] = present.mixing @ models
         positions[release.index] = k
         parents.append(parent)
     return Environment(setting, centres, tuple(parents), tuple(mechanisms))
@@ -233,11 +241,11 @@ def _run_block(
     """Run ``count`` trials, add their scores to ``out``, and give (position, releases) as they are made."""
     step, pull, parents = environment.step, environment.pull, environment.parents
     last_use = {parent: k for k, parent in enumerate(parents)}
-    states = {-1: np.zeros((count, environment.setting.dimension))}
+    states: dict[int, FloatArray] = {}
     for k, (parent, centre, mechanism) in enumerate(
         zip(parents, environment.centres, environment.mechanisms, strict=True)
     ):
-        model = states[parent]
+        model = states[parent] if parent >= 0 else np.tile(environment.origin(k), (count, 1))
         kept = (1.0 - step) * model
         values = [kept + step * (centre - pull * gradient) for gradient in pair.gradients(model)]
         truth = values[1] if replaced else values[0]

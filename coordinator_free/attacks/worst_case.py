@@ -161,6 +161,6 @@ def sampled_states(environment: Environment, vectors: FloatArray, runs: int, noi
 
 def states(environment: Environment, vectors: FloatArray) -> FloatArray:
     """The models at which a recorded agent computed its gradients, from its releases (T, p)."""
-    start = np.zeros((1, vectors.shape[1]))
-    at: FloatArray = np.concatenate([vectors, start])[list(environment.parents)]
-    return at
+    return np.stack(
+        [vectors[parent] if parent >= 0 else environment.origin(k) for k, parent in enumerate(environment.parents)]
+    )

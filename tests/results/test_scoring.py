@@ -39,6 +39,7 @@ KEYS = [
     "memory",
     "failures",
     "network",
+    "staleness",
     "public_assumptions",
 ]
 
@@ -70,7 +71,15 @@ def test_results_have_the_fixed_keys(open_run: Path, private_run: Path) -> None:
 
 
 def test_what_is_written_is_for_its_owner_only(private_run: Path) -> None:
-    for name in ("results.json", "details.json", "results.parquet", "convergence.png", "gain.png", "report.html"):
+    for name in (
+        "results.json",
+        "details.json",
+        "results.parquet",
+        "convergence.png",
+        "gain.png",
+        "staleness.png",
+        "report.html",
+    ):
         assert stat.S_IMODE((private_run / name).stat().st_mode) == 0o600
 
 
@@ -113,6 +122,22 @@ def test_the_capture_is_complete_and_counted(open_run: Path) -> None:
     assert results["capture"] == {"complete": True, "releases": 300, "missing": {}, "repeats": 0}
     assert results["failures"] == []
     assert results["epsilon"] == dict.fromkeys(["budget", "charged_max", "charged_mean", "delta", "accountant"])
+
+
+def test_ages_of_a_run_whose_releases_arrive_late(tmp_path: Path) -> None:
+    calm = finished(tmp_path / "calm", public())
+    late = finished(tmp_path / "late", public(network={"delay": "2 s"}, clock={"rate": 1.0}))
+    fresh, old = read(calm)["staleness"], read(late)["staleness"]
+    assert (fresh["mean"], fresh["median"], fresh["p95"], fresh["max"]) == (0.0, 0, 0, 0)
+    assert fresh["histogram"] == [[0, fresh["ages"]]]
+    assert 500 < fresh["ages"] <= 600  # 300 releases of agents with two neighbours, without the very first
+    assert 1.0 < old["mean"] < 3.0
+    assert old["ages"] == sum(count for _, count in old["histogram"])
+    assert old["mean"] == pytest.approx(sum(age * count for age, count in old["histogram"]) / old["ages"])
+    assert len(old["agents"]) == 10
+    assert min(old["agents"]) <= old["mean"] <= max(old["agents"])
+    curve = read(late, "details.json")["curve"]
+    assert len(curve["age"]) == len(curve["releases"])
 
 
 def test_a_private_run_shows_what_its_ledgers_hold(private_run: Path) -> None:

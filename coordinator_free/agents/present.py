@@ -1,0 +1,51 @@
+"""Who is there: the weights of an agent's neighbours while some of them have not joined yet.
+
+Until a neighbour that joins later is heard, its edge is not in the objective: with P the neighbours that are present,
+D_ii = sum_{j in P} W_ij, and the mixture is sum_{j in P} W_ij / D_ii Theta_j.
+
+Rules that hold here:
+- Who is present follows from who joins (public, known beforehand) and from which releases were consumed: nothing else,
+  so that whoever reads what a release used knows its weights.
+- Nothing that a charge rests on depends on who is present: the step is a = 1 / (1 + mu c_i L), without D_ii.
+- Once everybody is present the weights are those of a network that was whole from the start, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from coordinator_free.release import FloatArray
+
+
+class Present:
+    """The neighbours of one agent, by their place in ``neighbours``; ``absent`` are those who have yet to join.
+
+    ``mixing`` (neighbours,) is W_ij / D_ii, 0 for who is absent; all 0 while nobody is present.
+    """
+
+    def __init__(self, weights: FloatArray, neighbours: Iterable[int], absent: Iterable[int]) -> None:
+        self._weights = weights
+        expected = set(absent)
+        self._absent = frozenset(place for place, j in enumerate(neighbours) if j in expected)
+        self.restart()
+
+    def restart(self) -> None:
+        """Nobody was heard yet."""
+        self._missing = set(self._absent)
+        self._weigh()
+
+    def heard(self, place: int) -> None:
+        """A release of the neighbour at ``place`` was consumed: from here on it is present."""
+        if place in self._missing:
+            self._missing.discard(place)
+            self._weigh()
+
+    def _weigh(self) -> None:
+        weights = self._weights
+        if self._missing:
+            weights = np.array(weights)
+            weights[list(self._missing)] = 0.0
+        total = weights.sum()
+        self.mixing: FloatArray = weights / total if total > 0 else np.zeros(len(weights))
