@@ -150,6 +150,11 @@ class Aggregating:
         if self._observer not in OBSERVERS:
             raise AggregationError(f"privacy.observer = {self._observer!r}: accepted are {', '.join(OBSERVERS)}")
         self._step  # noqa: B018 - refused here rather than in the first round
+        if learning.get("finish", False) and not self._problem.loss.convex:
+            raise AggregationError(
+                f'learning.finish = true: needs an exact minimiser, and learning.loss = "{self._problem.loss.name}" is '
+                "not convex"
+            )
         if setting.mechanism == "none":
             return
         if self._observer == "sum" and self._kind != "masked-sum":

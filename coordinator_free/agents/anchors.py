@@ -29,6 +29,8 @@ from coordinator_free.release import FloatArray
 from coordinator_free.solver import FIXED_STEPS, LocalSolver
 
 KINDS = ("local", "gradient", "output-perturbation", "objective-perturbation", "zero")
+MINIMISERS = ("output-perturbation", "objective-perturbation")
+"""Those that are exact minimisers."""
 SOLVED = 1e-10
 """The gradient norm to which a local model is minimised."""
 
@@ -52,6 +54,11 @@ class Anchor:
         if kind not in KINDS:
             raise SettingError(f"learning.anchor = {kind!r}: accepted are {', '.join(KINDS)}")
         self._kind = kind
+        if kind in MINIMISERS and not setting.problem.loss.convex:
+            raise SettingError(
+                f'learning.loss = "{setting.problem.loss.name}": {kind} protects the exact minimiser of a convex loss, '
+                "which this is not"
+            )
         self._private = setting.mechanism != "none" and kind != "zero" and setting.problem.records > 0
         if setting.mechanism != "none":
             self._check_private()

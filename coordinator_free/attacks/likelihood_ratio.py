@@ -169,7 +169,7 @@ class _Pair:
             if self._norm is not None:
                 slope = clip_slopes(slope, norm, float(self._clip or 0.0))
             mean = (shared + slope[:, None] * row) / self._records
-            both.append(mean + (2.0 * self._regularisation) * models)
+            both.append(mean + self._regularisation * self._loss.penalty_gradient(models))
         return both[0], both[1]
 
 
