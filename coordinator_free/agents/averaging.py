@@ -75,7 +75,7 @@ class Averaging(Aggregating):
         mechanism: str, releases: int, epsilon: float, delta: float, learning: Mapping[str, Any], dimension: int
     ) -> FloatArray | None:
         """The local model's, as an anchor's. None: as for any single release."""
-        anchor = {"anchor": learning.get("local")}
+        anchor = {**learning, "anchor": learning.get("local")}
         return Anchor.calibrate(mechanism, releases, epsilon, delta, anchor, dimension)
 
     def _composition(self) -> float:
@@ -129,7 +129,7 @@ class Averaging(Aggregating):
 
     def _contribution(self, stage: int) -> tuple[FloatArray, Mechanism | None]:
         if self._anchor is not None:
-            return self._anchor.vector(self._anchor.charge()), None
+            return self._anchor.vector(self.charge(0)), None
         due = self._stage_charge(stage)
         noise: FloatArray | None = None
         if due is not None:

@@ -73,6 +73,10 @@ class FreshNoise:
         released: FloatArray = (np.rint(values / GRID) + np.rint(drawn)) * GRID
         return released
 
+    def normal(self, trials: int, dimension: int) -> FloatArray:
+        """Standard normal vectors (trials, dimension)."""
+        return standard_normal(self._stream, trials * dimension).reshape(trials, dimension)
+
     def polar(self, trials: int, dimension: int) -> tuple[FloatArray, FloatArray]:
         """Gamma(dimension, 1) lengths (trials,) and uniform directions (trials, dimension)."""
         length = exponential(self._stream, trials * dimension).reshape(trials, dimension).sum(axis=1)
