@@ -361,7 +361,7 @@ class Auditor:
         for row in inverted:
             mechanism = self._accounts[agent].mechanism(row.release.index) or row.mechanism
             if row.mechanism is not None and mechanism is not None:
-                start = np.zeros_like(row.exact) if before is None else before
+                start = np.zeros_like(row.exact) if before is None or before.shape != row.exact.shape else before
                 rows.append(
                     noise_tests.NoiseRow(agent, row.release.index, row.noise, mechanism, drift=row.exact - start)
                 )
