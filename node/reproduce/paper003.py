@@ -66,7 +66,7 @@ class SimpleAverage(Averaging):
 
 
 STEPS, CLIP, REGULARISATION, CONVEXITY = 1000, 1.0, 0.01, 0.1
-"""Local steps as published, bound of the gradients, lambda m_i, and the convexity of the average's output perturbation (not printed)."""
+"""Local steps as published, the clipping norm, lambda m_i, and the convexity of the noisy average (not printed)."""
 _LOCAL = {"learning.algorithm": "averaging", "learning.local_steps": 50, "learning.step": 1.0, "privacy.clip": CLIP}
 _TOGETHER = {"learning.algorithm": "gradient-descent", "learning.momentum": 0.8, "privacy.clip": 0.5}
 _PUBLISHED = _LOCAL | {"learning.local_steps": STEPS, "privacy.observer": "as_published"}
@@ -200,11 +200,10 @@ class _Figure:
         runs = self._request.runs(3)
         return [
             f"{runs} run{'s' if runs > 1 else ''} of each; delta {DELTA:g}; true epsilons are the largest over deals.",
-            f"Learning rates and rounds are not all printed: step 1; {STEPS} local steps as published, 50 "
-            "where truly private; the output "
-            f"perturbation of the average has strong convexity {CONVEXITY:g}. Rows are scaled one by one.",
-            "true heard, true result: the epsilon that holds for who hears each party's release, and for who sees nothing "
-            "but the result; '-' where nobody hears one, or who hears all learns more.",
+            f"Learning rates and rounds are not all printed: step 1; {STEPS} local steps as published, 50 where truly "
+            f"private; the {PATHAK} has strong convexity {CONVEXITY:g}. Rows are scaled one by one.",
+            "true heard, true result: the epsilon that holds for who hears each party's release, and for who sees the "
+            "result alone; - where no release can be heard, or where that observer knows less than the other.",
             f"{CENTRAL}: the parties hand their records over, so epsilon holds only for who sees its model. {PATHAK} "
             "(Pathak et al. 2010) hides the parties' unnoised models by encryption. Masked sums need three parties.",
         ]
