@@ -23,11 +23,12 @@ import numpy as np
 from coordinator_free.agent import Agent, Setting
 from coordinator_free.agents.admm import Admm
 from coordinator_free.agents.anchors import Anchor
-from coordinator_free.agents.averaging import Averaging
+from coordinator_free.agents.averaging import Averaging, Descent
 from coordinator_free.agents.dual_perturbation import DualPerturbation
 from coordinator_free.agents.propagation import Propagation
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.attacks import (
+    local_descent,
     membership,
     noise_tests,
     objective,
@@ -436,6 +437,14 @@ class Auditor:
                     self._setting(agent), capacity, rounds, replacement, 2 * made, noise
                 )
                 replaced = replacement.record
+            elif (descent := self._descent(agent)) is not None:
+                made = local_descent.affordable(trials, problem.records, problem.dimension, descent.steps)
+                if made < 2:
+                    return _Tried(why="too many records, features and steps for the trials of a local descent")
+                tested = self._setting(agent)
+                change, move = local_descent.strongest(tested, descent, candidates(tested, record=record))
+                scores = local_descent.scores(tested, descent, change, move, 2 * made, noise)
+                replaced, attained = change.record, None
             else:
                 found, replaced = self._worst_shifts(agent, record)
                 scores = shift_scores(found, 2 * trials, noise)
@@ -444,6 +453,11 @@ class Auditor:
             return _Tried(why=str(error))
         bound = attacked(*scores, self._delta, confidence)
         return _Tried(bound, scores, replaced, attained, trials=made)
+
+    def _descent(self, agent: int) -> Descent | None:
+        """The noisy steps of an agent that releases only what they come to."""
+        code = self._agent(agent)
+        return code.descent() if isinstance(code, Averaging) else None
 
     def _worst_shifts(self, agent: int, record: int | None) -> tuple[Shifts, int]:
         best: tuple[Shifts, int] | None = None

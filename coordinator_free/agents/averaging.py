@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,6 +29,16 @@ from coordinator_free.release import FloatArray
 
 LOCAL = ("gradient-descent", "output-perturbation", "objective-perturbation")
 ITERATES = ("last", "tail")
+
+
+@dataclass(frozen=True)
+class Descent:
+    """The public numbers of the agent's steps; ``deviation`` is that of the noise in one step of the model."""
+
+    steps: int
+    step: float
+    deviation: float
+    tail: bool
 
 
 class Averaging(Aggregating):
@@ -122,6 +132,13 @@ class Averaging(Aggregating):
             return self._anchor.charge()
         moved = self._step * 2.0 * float(self._setting.clip or 0.0) / self._counted()
         return Gaussian(moved, float(self._setting.multipliers[0]) * moved)
+
+    def descent(self) -> Descent | None:
+        """The public numbers of the noisy steps, for an auditor; None where there are none."""
+        due = self._stage_charge(0)
+        if due is None or self._anchor is not None:
+            return None
+        return Descent(self._steps, self._step, self._factor * due.scale, self._iterate == "tail")
 
     def _counted(self) -> int:
         """The records that the noise is calibrated to."""

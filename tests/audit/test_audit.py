@@ -317,3 +317,21 @@ def test_a_published_claim_is_refuted_by_the_attack_and_an_honest_one_is_not(tmp
     assert any("3.03 for who sees each agent's releases" in note for note in refuted.notes)
     assert honest.ok, honest.findings
     assert honest.agents[0].attacked <= 0.25
+
+
+@pytest.mark.parametrize("iterate", ["last", "tail"])
+def test_local_steps_are_attacked_by_running_them_again(tmp_path, iterate):
+    """Twenty noisy steps alone, then one average: Algorithm 1 of Kang, Liu and Wang, claimed and honest."""
+    learning = f'algorithm = "averaging"\nlocal_steps = 20\niterate = "{iterate}"\nstep = 1.0\nsmoothness = 1.0'
+    shown = {}
+    for observer in ("as_published", "releases"):
+        privacy = f'mechanism = "gaussian"\nepsilon = 0.25\ndelta = 1e-3\nclip = 0.3\nobserver = "{observer}"'
+        folder = deal(tmp_path / observer, privacy, learning, records="[16, 16]")
+        run_twin(folder)
+        shown[observer] = audit(folder, trials=2000, agents=[0], secret=SECRET)
+    refuted, honest = shown["as_published"], shown["releases"]
+    assert refuted.agents[0].accounted == pytest.approx(0.25, rel=1e-3)
+    assert 0.4 < refuted.agents[0].attacked < 3.03
+    assert any("attacked" in line and "exceeds accounted 0.25" in line for line in refuted.findings)
+    assert honest.ok, honest.findings
+    assert honest.agents[0].attacked <= 0.25
