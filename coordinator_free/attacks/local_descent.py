@@ -57,7 +57,7 @@ def scores(
 
 def affordable(trials: int, records: int, dimension: int, steps: int) -> int:
     """How many trials fit into about a minute of one core, at most ``trials``."""
-    return min(trials, math.floor(1.5e11 / (16.0 * max(1, records) * dimension * steps)))
+    return min(trials, math.floor(5e11 / (16.0 * max(1, records) * dimension * steps)))
 
 
 def _descend(pair: Pair, world: int, theta: FloatArray, descent: Descent, noise: FreshNoise | None) -> FloatArray:

@@ -97,6 +97,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 CENTRAL, PATHAK = "centralised noisy descent", "noisy average of minimisers"
+MAJORITY = "majority class"
 WEIGHTED, EQUAL = ("WD-DP", "WD-DP, releases seen"), ("simple average", "simple average, releases seen")
 
 
@@ -299,7 +300,7 @@ class _Base:
         models = baselines.alone(trial.problems)
         kept.accuracy.append(float(np.mean(trial.scores(models))))
         kept.gap.append(mean(self.gap(model) for model in models))
-        majority = found.setdefault("majority class", _Found(OPEN, heard=0.0, result=0.0))
+        majority = found.setdefault(MAJORITY, _Found(OPEN, heard=0.0, result=0.0))
         label = 1.0 if self._pooled.y.mean() > 0 else -1.0
         majority.accuracy.append(float(np.mean(np.concatenate([y for _, y in trial.tests]) == label)))
 
@@ -400,8 +401,10 @@ def _gap_falls(of: _Of, method: str) -> str:
 
 def _similar(of: _Of, weighted: str) -> str:
     behind = [mean(found[CENTRAL].accuracy) - mean(found[weighted].accuracy) for _, found in of]
-    verdict = "similar, as in the paper" if max(behind) < 0.02 else "not similar, unlike the paper"
-    return f"{CENTRAL} is ahead of WD-DP by {', '.join(f'{b:+.3f}' for b in behind)}: {verdict} (within 0.02)."
+    close = sum(abs(b) < 0.02 for b in behind)
+    verdict = "similar, as in the paper" if close == len(behind) else "not throughout as in the paper"
+    listed = ", ".join(f"{b:+.3f}" for b in behind)
+    return f"{CENTRAL} is ahead of WD-DP by {listed}, within 0.02 in {close} of {len(behind)}: {verdict}."
 
 
 def _grows(of: _Of, method: str) -> str:
@@ -412,7 +415,9 @@ def _grows(of: _Of, method: str) -> str:
         if max(falls, default=0.0) < 0.005
         else "does not grow with epsilon throughout"
     )
-    return f"{method} goes {', '.join(f'{a:.3f}' for a in curve)}: it {verdict}."
+    above = sum(mean(found[method].accuracy) > mean(found[MAJORITY].accuracy) for _, found in of)
+    listed = ", ".join(f"{a:.3f}" for a in curve)
+    return f"{method} goes {listed}: it {verdict}, and is above the majority class in {above} of {len(curve)}."
 
 
 def _steady(of: _Of, weighted: str, equal: str) -> str:

@@ -13,7 +13,18 @@ from coordinator_free import curated
 from coordinator_free.privacy.observer import noise_deviation
 from node.cli import main
 from node.reproduce import OPEN, PUBLISHED, TRULY, FigureError, Request, paper003
-from node.reproduce.paper003 import UNBOUNDED, _Found, _gains, _grows, _steady, figure1, sources
+from node.reproduce.paper003 import (
+    CENTRAL,
+    MAJORITY,
+    UNBOUNDED,
+    _Found,
+    _gains,
+    _grows,
+    _similar,
+    _steady,
+    figure1,
+    sources,
+)
 from tests.wddp.network import problems
 
 
@@ -98,7 +109,15 @@ def test_two_parties_have_no_masked_sum(tmp_path: Path, monkeypatch: pytest.Monk
 
 def of(weighted: list[list[float]], equal: list[list[float]]) -> list[tuple[dict[str, float], dict[str, _Found]]]:
     return [
-        ({"epsilon": float(k)}, {"w": _Found(PUBLISHED, accuracy=w, gap=e), "e": _Found(PUBLISHED, accuracy=e, gap=w)})
+        (
+            {"epsilon": float(k)},
+            {
+                "w": _Found(PUBLISHED, accuracy=w, gap=e),
+                "e": _Found(PUBLISHED, accuracy=e, gap=w),
+                MAJORITY: _Found(OPEN, accuracy=[0.8]),
+                CENTRAL: _Found(PUBLISHED, accuracy=[0.84]),
+            },
+        )
         for k, (w, e) in enumerate(zip(weighted, equal, strict=True))
     ]
 
@@ -113,7 +132,9 @@ def test_findings_follow_the_figures() -> None:
     assert "does not reproduce" in _gains(unclear, "w", "e", "u", gap=False)
     assert "above zero (one run)" in _gains(of([[0.8]], [[0.7]]), "w", "e", "u", gap=False)
     assert "a smaller optimal gap" in _gains(better, "w", "e", "u", gap=True)
-    assert "grows with epsilon, as in the paper" in _grows(better, "w")
+    assert "grows with epsilon, as in the paper, and is above the majority class in 2 of 2" in _grows(better, "w")
+    assert "+0.015, +0.005, within 0.02 in 2 of 2: similar, as in the paper" in _similar(better, "w")
+    assert "within 0.02 in 0 of 1: not throughout" in _similar(worse, "w")
     assert "does not grow" in _grows(of([[0.9], [0.7]], [[0.5], [0.5]]), "w")
     falling = of([[0.82], [0.825]], [[0.82], [0.74]])
     assert "w is steady" in _steady(falling, "w", "e")
