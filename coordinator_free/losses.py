@@ -5,6 +5,8 @@ Rules that hold here:
   needs no (m, p) array.
 - ``curvature_bound`` is a bound over all predictions and labels (c1 in the papers): with rows of Euclidean norm at most
   R the mean loss is ``c1 R^2``-smooth. It is public; nothing of the data is in it.
+- The regulariser's form belongs to the loss, its weight lambda_i to the local problem. It touches no record, so it
+  adds nothing to a sensitivity. Its second derivatives are at most 2: the objective is (c1 R^2 + 2 lambda_i)-smooth.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ class Loss(ABC):
     """The largest absolute first derivative in the prediction; infinity if there is none."""
     metric: ClassVar[str]
     larger_is_better: ClassVar[bool]
+    convex: ClassVar[bool] = False
+    """Whether it is convex, regulariser included. Exact minimisers are sought, and protected, for such losses alone."""
 
     @abstractmethod
     def value(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
@@ -59,6 +63,18 @@ class Loss(ABC):
     @abstractmethod
     def check_labels(self, y: FloatArray) -> None:
         """Raise `LossError` if this loss cannot take the labels."""
+
+    def penalty(self, theta: FloatArray) -> float:
+        """The regulariser at a model (p,), to be weighted with lambda_i: |theta|^2 unless a loss says otherwise."""
+        return float(theta @ theta)
+
+    def penalty_gradient(self, theta: FloatArray) -> FloatArray:
+        """Its gradient, elementwise on models (..., p)."""
+        return 2.0 * theta
+
+    def penalty_curvature(self, theta: FloatArray) -> FloatArray:
+        """The diagonal of its Hessian, elementwise on models (..., p)."""
+        return np.full_like(theta, 2.0)
 
     def values(self, theta: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
         """The loss of each record, shape (m,)."""
@@ -95,6 +111,7 @@ class Logistic(Loss):
     """log(1 + exp(-y x.theta)), y in {-1, 1}."""
 
     name: ClassVar[str] = "logistic"
+    convex: ClassVar[bool] = True
     curvature_bound: ClassVar[float] = 0.25
     slope_bound: ClassVar[float] = 1.0
     metric: ClassVar[str] = "accuracy"
@@ -132,6 +149,7 @@ class Squared(Loss):
     """(x.theta - y)^2."""
 
     name: ClassVar[str] = "squared"
+    convex: ClassVar[bool] = True
     curvature_bound: ClassVar[float] = 2.0
     slope_bound: ClassVar[float] = math.inf
     metric: ClassVar[str] = "rmse"
@@ -191,10 +209,44 @@ class SigmoidSquared(Loss):
         LOGISTIC.check_labels(y)
 
 
+@dataclass(frozen=True)
+class LogisticNonConvex(Logistic):
+    """The logistic loss with the non-convex regulariser lambda_i sum_k w_k^2 / (1 + w_k^2) in the place of |w|^2.
+
+    A record's gradient is the logistic one, so its norm is at most that of its row (G = 1 for unit rows). One
+    coordinate of the regulariser has a slope of at most 3 sqrt(3)/8 (at w^2 = 1/3) and a second derivative from -1/2
+    (at w^2 = 1) to 2 (at 0). So with rows of norm at most R the objective is
+    (R + lambda_i sqrt(p) 3 sqrt(3)/8)-Lipschitz and (R^2/4 + 2 lambda_i)-smooth.
+
+    It does not satisfy the Polyak-Lojasiewicz condition in general, so Theorem 3 of Kang, Liu and Wang says nothing of
+    it: for one record (1, 1) and lambda_i = 1 the gradient vanishes as w grows, while the objective tends to 1, above
+    the ln 2 that it is at 0. `SigmoidSquared` is another non-convex loss.
+    """
+
+    name: ClassVar[str] = "logistic-nonconvex"
+    convex: ClassVar[bool] = False
+    penalty_slope_bound: ClassVar[float] = 3.0 * math.sqrt(3.0) / 8.0
+    """The largest absolute first derivative of the regulariser in one coordinate."""
+
+    def penalty(self, theta: FloatArray) -> float:
+        squares = theta * theta
+        return float((squares / (1.0 + squares)).sum())
+
+    def penalty_gradient(self, theta: FloatArray) -> FloatArray:
+        gradient: FloatArray = 2.0 * theta / (1.0 + theta * theta) ** 2
+        return gradient
+
+    def penalty_curvature(self, theta: FloatArray) -> FloatArray:
+        squares = theta * theta
+        curvature: FloatArray = (2.0 - 6.0 * squares) / (1.0 + squares) ** 3
+        return curvature
+
+
 LOGISTIC = Logistic()
 SQUARED = Squared()
 SIGMOID_SQUARED = SigmoidSquared()
-LOSSES: dict[str, Loss] = {known.name: known for known in (LOGISTIC, SQUARED, SIGMOID_SQUARED)}
+LOGISTIC_NON_CONVEX = LogisticNonConvex()
+LOSSES: dict[str, Loss] = {known.name: known for known in (LOGISTIC, SQUARED, SIGMOID_SQUARED, LOGISTIC_NON_CONVEX)}
 
 
 def loss(name: str) -> Loss:

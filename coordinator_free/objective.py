@@ -5,6 +5,7 @@
 
 Rules that hold here:
 - ``lambda_i |theta|^2`` has gradient ``2 lambda_i theta``; an agent without records has ``L_i = lambda_i |theta|^2``.
+  A loss may put another regulariser in the place of ``|theta|^2``.
 - Clipping touches the record gradients only: the regulariser's gradient is a function of the public model and sizes.
 - Arrays are float64 and C-contiguous, so that the same numbers come out wherever the same problem is solved.
 """
@@ -86,20 +87,20 @@ class LocalProblem:
     def value(self, theta: FloatArray) -> float:
         """L_i(theta)."""
         fit = float(np.mean(self.loss.values(theta, self.x, self.y))) if self.records else 0.0
-        return fit + self.regularisation * float(theta @ theta)
+        return fit + self.regularisation * self.loss.penalty(theta)
 
     def gradient(self, theta: FloatArray) -> FloatArray:
         """The gradient of L_i, shape (p,)."""
         gradient = self.loss.gradient(theta, self.x, self.y)
-        gradient += (2.0 * self.regularisation) * theta
+        gradient += self.regularisation * self.loss.penalty_gradient(theta)
         return gradient
 
     def clipped_gradient(self, theta: FloatArray, clip: float, norm: str) -> FloatArray:
-        """The mean of the record gradients, each clipped to ``clip``, plus ``2 lambda_i theta``.
+        """The mean of the record gradients, each clipped to ``clip``, plus the regulariser's.
 
         ``norm`` is "l1" or "l2". Replacing one record moves the result by at most ``2 clip / m_i`` in that norm.
         """
-        regular = (2.0 * self.regularisation) * theta
+        regular = self.regularisation * self.loss.penalty_gradient(theta)
         if self.records == 0:
             return regular
         slopes = self.loss.derivatives(theta, self.x, self.y)
@@ -113,7 +114,7 @@ class LocalProblem:
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """The Hessian of L_i, shape (p, p)."""
-        regular = (2.0 * self.regularisation) * np.eye(self.dimension)
+        regular = np.diag(self.regularisation * self.loss.penalty_curvature(theta))
         if self.records == 0:
             return regular
         weights = self.loss.curvatures(theta, self.x, self.y) / self.records
@@ -129,7 +130,10 @@ class LocalProblem:
         return self.loss.curvature_bound * row_bound**2 + 2.0 * self.regularisation
 
     def minimiser(self) -> FloatArray:
-        """argmin L_i: what the agent would learn alone (Eq. 1). The shortest one, if several minimise."""
+        """argmin L_i: what the agent would learn alone (Eq. 1). The shortest one, if several minimise.
+
+        Of a loss that is not convex, the local minimum that a descent from zero comes to.
+        """
         if self.records == 0:
             return np.zeros(self.dimension)
         if isinstance(self.loss, Squared):
@@ -142,7 +146,7 @@ class LocalProblem:
 
     def proximal(self, centre: FloatArray, pull: float) -> FloatArray:
         """argmin 1/2 |theta - centre|^2 + pull L_i(theta), to machine precision."""
-        if self.records == 0:
+        if self.records == 0 and self.loss.convex:
             return centre / (1.0 + 2.0 * pull * self.regularisation)
         if isinstance(self.loss, Squared):
             return self._ridge(centre, pull)
@@ -182,16 +186,17 @@ def minimise(
     hessian: Callable[[FloatArray], FloatArray],
     start: FloatArray,
 ) -> FloatArray:
-    """Newton's method with backtracking, for strongly convex smooth functions of few coordinates.
+    """Newton's method with backtracking, for smooth functions of few coordinates.
 
-    Goes on until the gradient cannot be made smaller in float64.
+    Goes on until the gradient cannot be made smaller in float64. Where the Hessian is not positive definite, the step
+    takes its eigenvalues' absolute values, so that it descends: to a local minimum, if the function is not convex.
     """
     theta, here = start, gradient(start)
     for _ in range(100):
         size = float(np.linalg.norm(here))
         if size == 0.0:
             break
-        step = -_solve(hessian(theta), here)
+        step = -_downhill(hessian(theta), here)
         slope, now, length = float(here @ step), value(theta), 1.0
         while length > 1e-10 and value(theta + length * step) > now + 1e-4 * length * slope + 1e-15 * abs(now):
             length *= 0.5
@@ -218,7 +223,7 @@ def graph_objective(
 
 
 def optimum(network: Network, problems: Sequence[LocalProblem], confidences: FloatArray, mu: float) -> FloatArray:
-    """argmin Q, shape (n, p), to a relative gap far below 1e-10.
+    """argmin Q, shape (n, p), to a relative gap far below 1e-10; for convex losses.
 
     Newton's method on all blocks at once; each Newton system is solved by conjugate gradients with the exact diagonal
     blocks as preconditioner.
@@ -319,6 +324,17 @@ def _largest_square(x: FloatArray) -> float:
         return 0.0
     gram = x @ x.T if x.shape[0] < x.shape[1] else x.T @ x
     return float(np.linalg.eigvalsh(gram)[-1]) / len(x)
+
+
+def _downhill(hessian: FloatArray, gradient: FloatArray) -> FloatArray:
+    """|H|^-1 gradient; for a positive definite H the Newton direction."""
+    try:
+        return _solve(hessian, gradient)
+    except linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(hessian)
+        sizes = np.abs(values)
+        step: FloatArray = vectors @ ((vectors.T @ gradient) / np.maximum(sizes, 1e-8 * sizes.max() + 1e-300))
+        return step
 
 
 def _solve(matrix: FloatArray, right: FloatArray) -> FloatArray:

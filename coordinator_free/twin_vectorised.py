@@ -140,7 +140,7 @@ def _gradients(
     some = counts > 0
     if some.any():
         gradients[some] = np.add.reduceat(x, (ends - counts)[some], axis=0) / counts[some][:, None]
-    gradients += (2.0 * crowd.regularisations[awake])[:, None] * own
+    gradients += crowd.regularisations[awake][:, None] * crowd.loss.penalty_gradient(own)
     return gradients
 
 

@@ -23,10 +23,12 @@ import numpy as np
 from coordinator_free.agent import Agent, Setting
 from coordinator_free.agents.admm import Admm
 from coordinator_free.agents.anchors import Anchor
+from coordinator_free.agents.averaging import Averaging, Descent
 from coordinator_free.agents.dual_perturbation import DualPerturbation
 from coordinator_free.agents.propagation import Propagation
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.attacks import (
+    local_descent,
     membership,
     noise_tests,
     objective,
@@ -36,7 +38,7 @@ from coordinator_free.attacks import (
 )
 from coordinator_free.attacks.bounds import Bound, attacked, expected
 from coordinator_free.attacks.charges import Account, Charge, check_charges
-from coordinator_free.attacks.inversion import InversionError, Inverted, NotPerturbed, invert
+from coordinator_free.attacks.inversion import InversionError, Inverted, NotPerturbed, invert, noised_part
 from coordinator_free.attacks.likelihood_ratio import Environment, FreshNoise, attack_scores, environment
 from coordinator_free.attacks.recorded_states import Shifts, candidates, shift_scores, shifts
 from coordinator_free.attacks.worst_case import sampled_states, worst_alternative
@@ -229,10 +231,13 @@ class Auditor:
         charged = sent = 0
         for agent in range(self._run.agents):
             account = self._accounts[agent]
-            said = self._recording.said.get(agent, self._recording.of(agent))
             public = self._run.public[agent]
             code = self._agent(agent)
             expected = {index: code.charge(index) for index in range(int(public["releases"]))}
+            said = [
+                release if expected.get(release.index) is None else replace(release, vector=noised_part(code, release))
+                for release in self._recording.said.get(agent, self._recording.of(agent))
+            ]
             found += check_charges(agent, said, account, expected)
             charged += sum(charge.last - charge.first + 1 for charge in account.charges)
             sent += len(self._recording.of(agent))
@@ -328,15 +333,18 @@ class Auditor:
         if issubclass(self._make, DualPerturbation):
             return objective.observe(self._make, setting, self._recording.of(agent), self._recording.heard)
         curvature, mechanism = Anchor(setting).perturbation()
-        first = [release for release in self._recording.of(agent) if release.index == 0]
+        code = self._agent(agent)
+        first = [replace(r, vector=noised_part(code, r)) for r in self._recording.of(agent) if r.index == 0]
         return [objective.Round(release, curvature, np.zeros(setting.dimension), mechanism) for release in first]
 
     def _perturbs_objective(self, agent: int) -> bool:
         """Whether the agent's noise is in its objective."""
         if issubclass(self._make, DualPerturbation):
             return True
-        anchor = self._run.public[agent]["learning"].get("anchor")
-        return issubclass(self._make, Propagation) and anchor == "objective-perturbation"
+        learning = self._run.public[agent]["learning"]
+        one_shot = {Propagation: "anchor", Averaging: "local"}
+        names = [learning.get(key) for kind, key in one_shot.items() if issubclass(self._make, kind)]
+        return "objective-perturbation" in names
 
     def _capacity(self, agent: int) -> float:
         """What the mean loss is multiplied with in a perturbed objective."""
@@ -354,11 +362,11 @@ class Auditor:
         for row in inverted:
             mechanism = self._accounts[agent].mechanism(row.release.index) or row.mechanism
             if row.mechanism is not None and mechanism is not None:
-                start = np.zeros_like(row.exact) if before is None else before
+                start = np.zeros_like(row.exact) if before is None or before.shape != row.exact.shape else before
                 rows.append(
                     noise_tests.NoiseRow(agent, row.release.index, row.noise, mechanism, drift=row.exact - start)
                 )
-            before = row.release.vector
+            before = row.release.vector if row.noised is None else row.noised
         return rows
 
     # -- 4 and 5: accounted and attacked --------------------------------------------------------------------------
@@ -429,6 +437,14 @@ class Auditor:
                     self._setting(agent), capacity, rounds, replacement, 2 * made, noise
                 )
                 replaced = replacement.record
+            elif (descent := self._descent(agent)) is not None:
+                made = local_descent.affordable(trials, problem.records, problem.dimension, descent.steps)
+                if made < 2:
+                    return _Tried(why="too many records, features and steps for the trials of a local descent")
+                tested = self._setting(agent)
+                change, move = local_descent.strongest(tested, descent, candidates(tested, record=record))
+                scores = local_descent.scores(tested, descent, change, move, 2 * made, noise)
+                replaced, attained = change.record, None
             else:
                 found, replaced = self._worst_shifts(agent, record)
                 scores = shift_scores(found, 2 * trials, noise)
@@ -437,6 +453,11 @@ class Auditor:
             return _Tried(why=str(error))
         bound = attacked(*scores, self._delta, confidence)
         return _Tried(bound, scores, replaced, attained, trials=made)
+
+    def _descent(self, agent: int) -> Descent | None:
+        """The noisy steps of an agent that releases only what they come to."""
+        code = self._agent(agent)
+        return code.descent() if isinstance(code, Averaging) else None
 
     def _worst_shifts(self, agent: int, record: int | None) -> tuple[Shifts, int]:
         best: tuple[Shifts, int] | None = None

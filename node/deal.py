@@ -373,7 +373,7 @@ def multipliers(configuration: Configuration, dimension: int) -> FloatArray:
             configuration.clock.updates,
             privacy.epsilon,
             privacy.delta or 0.0,
-            configuration.learning.model_dump(exclude_none=True),
+            {**configuration.learning.model_dump(exclude_none=True), "clip": privacy.clip},
             dimension,
         )
         if bought is not None:

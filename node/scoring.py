@@ -171,6 +171,8 @@ def _optimum(run: RunFolder) -> FloatArray | None:
     size = run.agents * int(run.manifest["dimension"]) ** 2
     if learning.algorithm not in SEEKS_THE_OBJECTIVE or learning.mu is None or run.agents < 2 or size > LARGEST_OPTIMUM:
         return None
+    if not run.problems[0].loss.convex:
+        return None  # a descent would find a local minimum, and call it the optimum
     return optimum(run.network, run.problems, run.confidences, learning.mu)
 
 

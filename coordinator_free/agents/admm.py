@@ -88,6 +88,10 @@ class Admm:
         self._setting = setting
         self._problem = setting.problem
         self._private = setting.mechanism != "none" and setting.problem.records > 0
+        if not self._problem.loss.convex:
+            raise AdmmError(
+                f'learning.loss = "{self._problem.loss.name}": {self.name} needs exact minimisers, and so a convex loss'
+            )
         self._capacity = self._positive("capacity")
         self._rho = self._positive("rho") / self._sharers()
         self._penalties = self._schedule()

@@ -24,7 +24,7 @@ from coordinator_free.agents.settings import SettingError, checked
 from coordinator_free.aggregation import flood, masked_sum
 from coordinator_free.aggregation.flood import Flood
 from coordinator_free.aggregation.masked_sum import MaskedSum
-from coordinator_free.aggregation.push_sum import PushSum
+from coordinator_free.aggregation.push_sum import PushSum, opened
 from coordinator_free.inbox import used
 from coordinator_free.privacy.mechanisms import Gaussian, Mechanism, mechanism
 from coordinator_free.privacy.noise import Stream, standard_normal
@@ -150,6 +150,11 @@ class Aggregating:
         if self._observer not in OBSERVERS:
             raise AggregationError(f"privacy.observer = {self._observer!r}: accepted are {', '.join(OBSERVERS)}")
         self._step  # noqa: B018 - refused here rather than in the first round
+        if learning.get("finish", False) and not self._problem.loss.convex:
+            raise AggregationError(
+                f'learning.finish = true: needs an exact minimiser, and learning.loss = "{self._problem.loss.name}" is '
+                "not convex"
+            )
         if setting.mechanism == "none":
             return
         if self._observer == "sum" and self._kind != "masked-sum":
@@ -229,6 +234,7 @@ class Aggregating:
     def _begin(self, stage: int) -> None:
         value, noise = self._contribution(stage)
         aggregator, setting = self._aggregator, self._setting
+        noise = None if noise is None else self.charge(self._next)  # the same, as an auditor may exchange it
         stream = Stream(setting.secret, stage) if noise is not None else None
         if isinstance(aggregator, Flood):
             if noise is not None and stream is not None:
@@ -349,6 +355,12 @@ class Aggregating:
             return None
         stage, step = self._place(index)
         return self._stage_charge(stage) if step == 0 else None
+
+    def noised(self, index: int, vector: FloatArray) -> FloatArray:
+        """The noisy vector in charged release ``index``: a push-sum says a share of it."""
+        if self._kind != "push-sum" or self._place(index)[1] != 0:
+            return vector
+        return opened(vector)
 
     def snapshot(self) -> dict[str, FloatArray]:
         return self._aggregator.snapshot() | {

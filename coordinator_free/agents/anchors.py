@@ -20,15 +20,23 @@ from typing import Any
 
 import numpy as np
 
+from coordinator_free import losses
 from coordinator_free.agent import Setting
 from coordinator_free.agents.settings import SettingError
 from coordinator_free.privacy.mechanisms import GRID, NORMS, Mechanism, mechanism
 from coordinator_free.privacy.noise import Stream
-from coordinator_free.privacy.perturbed_objective import ObjectivePerturbation, penalised
+from coordinator_free.privacy.objective_perturbation import (
+    GaussianObjectivePerturbation,
+    ObjectivePerturbationError,
+    gaussian_objective_deviation,
+)
+from coordinator_free.privacy.perturbed_objective import ObjectivePerturbation, jacobian_loss, penalised
 from coordinator_free.release import FloatArray
 from coordinator_free.solver import FIXED_STEPS, LocalSolver
 
 KINDS = ("local", "gradient", "output-perturbation", "objective-perturbation", "zero")
+MINIMISERS = ("output-perturbation", "objective-perturbation")
+"""Those that are exact minimisers."""
 SOLVED = 1e-10
 """The gradient norm to which a local model is minimised."""
 
@@ -52,6 +60,11 @@ class Anchor:
         if kind not in KINDS:
             raise SettingError(f"learning.anchor = {kind!r}: accepted are {', '.join(KINDS)}")
         self._kind = kind
+        if kind in MINIMISERS and not setting.problem.loss.convex:
+            raise SettingError(
+                f'learning.loss = "{setting.problem.loss.name}": {kind} protects the exact minimiser of a convex loss, '
+                "which this is not"
+            )
         self._private = setting.mechanism != "none" and kind != "zero" and setting.problem.records > 0
         if setting.mechanism != "none":
             self._check_private()
@@ -71,11 +84,10 @@ class Anchor:
                 'learning.anchor = "local": unprotected local models would be released in a private run; '
                 f"accepted are {', '.join(KINDS[1:])}"
             )
-        accepted = {"output-perturbation": ("gaussian", "gamma-norm"), "objective-perturbation": ("gamma-norm",)}
-        if family not in accepted.get(kind, NORMS):
-            raise SettingError(f'privacy.mechanism = "{family}": the anchor {kind} accepts {", ".join(accepted[kind])}')
-        if kind not in accepted:
+        if kind not in MINIMISERS:
             return
+        if family not in ("gaussian", "gamma-norm"):
+            raise SettingError(f'privacy.mechanism = "{family}": the anchor {kind} accepts gaussian, gamma-norm')
         judge, clip = self._problem.loss, float(self._setting.clip or math.nan)
         if not math.isfinite(judge.slope_bound):
             raise SettingError(f'learning.loss = "{judge.name}": its gradients are unbounded, so no {kind} protects it')
@@ -95,17 +107,33 @@ class Anchor:
 
     @staticmethod
     def calibrate(
-        mechanism: str,  # noqa: ARG004
+        mechanism: str,
         releases: int,  # noqa: ARG004
         epsilon: float,
-        delta: float,  # noqa: ARG004
+        delta: float,
         learning: Mapping[str, Any],
         dimension: int,  # noqa: ARG004
     ) -> FloatArray | None:
-        """Objective perturbation is pure: it gets all of epsilon, whatever delta. None: as for any single release."""
-        if learning.get("anchor") == "objective-perturbation":
+        """Objective perturbation with gamma-norm noise is pure: it gets all of epsilon, whatever delta.
+
+        With Gaussian noise its multiplier is that of the bound for one release; ``learning`` then needs ``loss`` and
+        ``clip``. None: as for any single release. Raises `SettingError` where that bound cannot be kept.
+        """
+        if learning.get("anchor") != "objective-perturbation":
+            return None
+        if mechanism != "gaussian":
             return np.array([1.0 / (epsilon * (1.0 - 1e-9))])
-        return None
+        regularisation = float(learning.get("anchor_regularisation", 1.0))
+        jacobian = _jacobian(losses.loss(learning["loss"]), float(learning.get("clip") or math.nan), regularisation)
+        try:
+            deviation = gaussian_objective_deviation(epsilon * (1.0 - 1e-9), delta, 1.0, jacobian)
+        except ObjectivePerturbationError:
+            least = regularisation * math.expm1(jacobian) / math.expm1(epsilon)
+            raise SettingError(
+                f"learning.anchor_regularisation = {regularisation:g}: the objective's curvature alone loses epsilon "
+                f"{jacobian:.4g} of privacy.epsilon = {epsilon:g}; accepted: above {least:.4g}"
+            ) from None
+        return np.array([deviation])
 
     def charge(self) -> Mechanism | None:
         """What the anchor costs; None if nothing of the data is in it, or nothing protects it."""
@@ -149,9 +177,17 @@ class Anchor:
         return solver.minimise(curvature, linear, np.zeros(self._setting.dimension), steps)
 
     def perturbation(self) -> tuple[float, ObjectivePerturbation]:
-        """The quadratic's curvature, and the mechanism, that make one release pure 1 / multiplier."""
+        """The quadratic's curvature, and the mechanism, of the one release.
+
+        With gamma-norm noise it is pure 1 / multiplier; with Gaussian noise its deviation is multiplier sensitivities.
+        """
         judge, records = self._problem.loss, self._problem.records
         clip = float(self._setting.clip or math.nan)
+        if self._setting.mechanism == "gaussian":
+            moved = 2.0 * clip / records
+            jacobian = _jacobian(judge, clip, self._lambda * records)
+            scale = float(self._setting.multipliers[0]) * moved
+            return 2.0 * self._lambda, GaussianObjectivePerturbation(moved, scale, jacobian, self._setting.dimension)
         extra, mechanism = penalised(
             2.0 * clip / records,
             1.0 / float(self._setting.multipliers[0]),
@@ -169,3 +205,8 @@ class Anchor:
         exact = self._minimise(curvature, noise)
         rounded: FloatArray = np.rint(exact / GRID) * GRID + 0.0  # post-processing
         return rounded
+
+
+def _jacobian(judge: losses.Loss, clip: float, regularisation: float) -> float:
+    """ln(1 + c1 R^2/k) with k = 2 lambda m = 2 ``regularisation``, whatever m is."""
+    return jacobian_loss(judge.curvature_bound, clip / judge.slope_bound, 2.0 * regularisation)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,6 +29,16 @@ from coordinator_free.release import FloatArray
 
 LOCAL = ("gradient-descent", "output-perturbation", "objective-perturbation")
 ITERATES = ("last", "tail")
+
+
+@dataclass(frozen=True)
+class Descent:
+    """The public numbers of the agent's steps; ``deviation`` is that of the noise in one step of the model."""
+
+    steps: int
+    step: float
+    deviation: float
+    tail: bool
 
 
 class Averaging(Aggregating):
@@ -75,7 +85,7 @@ class Averaging(Aggregating):
         mechanism: str, releases: int, epsilon: float, delta: float, learning: Mapping[str, Any], dimension: int
     ) -> FloatArray | None:
         """The local model's, as an anchor's. None: as for any single release."""
-        anchor = {"anchor": learning.get("local")}
+        anchor = {**learning, "anchor": learning.get("local")}
         return Anchor.calibrate(mechanism, releases, epsilon, delta, anchor, dimension)
 
     def _composition(self) -> float:
@@ -123,13 +133,20 @@ class Averaging(Aggregating):
         moved = self._step * 2.0 * float(self._setting.clip or 0.0) / self._counted()
         return Gaussian(moved, float(self._setting.multipliers[0]) * moved)
 
+    def descent(self) -> Descent | None:
+        """The public numbers of the noisy steps, for an auditor; None where there are none."""
+        due = self._stage_charge(0)
+        if due is None or self._anchor is not None:
+            return None
+        return Descent(self._steps, self._step, self._factor * due.scale, self._iterate == "tail")
+
     def _counted(self) -> int:
         """The records that the noise is calibrated to."""
         return sum(self._sizes) if self._observer == "as_published" else self._problem.records
 
     def _contribution(self, stage: int) -> tuple[FloatArray, Mechanism | None]:
         if self._anchor is not None:
-            return self._anchor.vector(self._anchor.charge()), None
+            return self._anchor.vector(self.charge(0)), None
         due = self._stage_charge(stage)
         noise: FloatArray | None = None
         if due is not None:

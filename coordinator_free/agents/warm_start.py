@@ -44,11 +44,17 @@ class WarmStart(CoordinateDescent):
         learning = setting.learning
         self._warm = warm_updates(learning, setting.updates)
         private = setting.mechanism != "none"
+        family = str(learning.get("warm_mechanism", setting.mechanism)) if private else "none"
+        if family == "gaussian" and learning.get("anchor") == "objective-perturbation":
+            raise SettingError(
+                'learning.anchor = "objective-perturbation": the bound for its Gaussian noise is of a single release; '
+                'here it accepts learning.parameters.warm_mechanism = "gamma-norm"'
+            )
         self._anchored = Anchor(
             replace(
                 setting,
                 multipliers=setting.multipliers[:1],
-                mechanism=str(learning.get("warm_mechanism", setting.mechanism)) if private else "none",
+                mechanism=family,
                 clip=learning.get("warm_clip", setting.clip),
             )
         )

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from coordinator_free import masking
 from coordinator_free.aggregation.flood import Flood
@@ -109,12 +110,13 @@ class MaskedSum:
 
     def result(self) -> FloatArray:
         """The sum of everybody's values, on the grid, once all was heard."""
+        boxes = _words(self._flood.table[:, : SHARE_HALVES * max(map(len, self._adjacent))])
         seeds = []
         for party, neighbours in enumerate(self._adjacent):
             held = {}
             for holder in neighbours:
                 start = SHARE_HALVES * self._adjacent[holder].index(party)
-                held[holder] = _bytes(self._flood.table[holder, start : start + SHARE_HALVES])
+                held[holder] = boxes[holder, start : start + SHARE_HALVES].tobytes()
             seeds.append(masking.rebuilt(held, masking.threshold(len(neighbours))))
         return masking.from_words(masking.unmasked(self._total, seeds, {}))
 
@@ -154,7 +156,11 @@ def _halves(data: bytes) -> FloatArray:
 
 
 def _bytes(halves: FloatArray) -> bytes:
+    return _words(halves).tobytes()
+
+
+def _words(halves: FloatArray) -> npt.NDArray[np.uint32]:
     whole = (halves >= 0) & (halves < 2.0**32) & (halves == np.floor(halves))
     if not whole.all():
         raise MaskError("a share or a key holds something that is not a 32-bit number")
-    return halves.astype("<u4").tobytes()
+    return halves.astype("<u4")

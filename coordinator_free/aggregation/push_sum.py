@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from coordinator_free.privacy.mechanisms import GRID
 from coordinator_free.release import FloatArray
 
 
@@ -73,3 +74,9 @@ class PushSum:
         self._held, self._given = np.array(state["held"]), np.array(state["given"])
         self._counted = np.array(state["counted"]).reshape(self._counted.shape)
         self._newest = np.array(state["newest"]).reshape(self._counted.shape)
+
+
+def opened(message: FloatArray) -> FloatArray:
+    """The vector that a stage's first message, shape (dimension + 1,), holds a share of, back on the public grid."""
+    vector: FloatArray = np.rint(message[:-1] / message[-1] / GRID) * GRID + 0.0
+    return vector

@@ -117,7 +117,13 @@ def _alike(one: Mechanism | None, other: Mechanism | None) -> bool:
         one.name == other.name
         and abs(one.sensitivity - other.sensitivity) <= 1e-12 * other.sensitivity
         and abs(one.scale - other.scale) <= 1e-12 * other.scale
+        and abs(_jacobian(one) - _jacobian(other)) <= 1e-12
     )
+
+
+def _jacobian(mechanism: Mechanism) -> float:
+    """What every release of a perturbed objective loses; 0 for other mechanisms."""
+    return float(getattr(mechanism, "jacobian", 0.0))
 
 
 def _said(mechanism: Mechanism | None) -> str:

@@ -33,18 +33,29 @@ class NotPerturbed(InversionError):
 
 @dataclass(frozen=True, eq=False)
 class Inverted:
-    """One release, the value it had before the noise, and the mechanism that was charged (None: no noise)."""
+    """One release, the value it had before the noise, and the mechanism that was charged (None: no noise).
+
+    ``noised``: the vector that holds the noise, where that is not the release's own (see `noised_part`).
+    """
 
     release: Release
     exact: FloatArray
     mechanism: Mechanism | None
+    noised: FloatArray | None = None
 
     @property
     def noise(self) -> FloatArray:
         """The noise that it must contain: what is left over the exact value on the grid, shape (d,)."""
+        said = self.release.vector if self.noised is None else self.noised
         if self.mechanism is None:
-            return self.release.vector - self.exact
-        return self.release.vector - np.rint(self.exact / GRID) * GRID
+            return said - self.exact
+        return said - np.rint(self.exact / GRID) * GRID
+
+
+def noised_part(agent: Agent, release: Release) -> FloatArray:
+    """The noisy vector in a charged release: what the agent's ``noised(index, vector)`` says, or the release's own."""
+    own = getattr(agent, "noised", None)
+    return release.vector if own is None else np.asarray(own(release.index, release.vector))
 
 
 class _Recorder:
@@ -102,9 +113,12 @@ class Follower:
     def follow(self, release: Release, heard: Heard) -> Inverted:
         """The exact value of the agent's next release, whose noisy value is given: its state goes on from that."""
         charged = self._charge(release.index)
-        playback = None if charged is None else _Playback(charged, release.vector)
-        said = self._move(release, heard, playback)
-        return Inverted(release, said.vector if playback is None else playback.noted(release), charged)
+        if charged is None:
+            return Inverted(release, self._move(release, heard, None).vector, None)
+        noised = noised_part(self._agent, release)
+        playback = _Playback(charged, noised)
+        self._move(release, heard, playback)
+        return Inverted(release, playback.noted(release), charged, noised)
 
     def speak(self, place: Release, heard: Heard) -> Inverted:
         """What the agent itself says, with its own noise, in the place of a recorded release."""

@@ -74,6 +74,10 @@ class FreshNoise:
         released: FloatArray = (np.rint(values / GRID) + np.rint(drawn)) * GRID
         return released
 
+    def normal(self, trials: int, dimension: int) -> FloatArray:
+        """Standard normal vectors (trials, dimension)."""
+        return standard_normal(self._stream, trials * dimension).reshape(trials, dimension)
+
     def polar(self, trials: int, dimension: int) -> tuple[FloatArray, FloatArray]:
         """Gamma(dimension, 1) lengths (trials,) and uniform directions (trials, dimension)."""
         length = exponential(self._stream, trials * dimension).reshape(trials, dimension).sum(axis=1)
@@ -151,7 +155,7 @@ def environment(
     return Environment(setting, centres, tuple(parents), tuple(mechanisms))
 
 
-class _Pair:
+class Pair:
     """Mean gradients of two problems that differ in one record, at many models at once."""
 
     def __init__(self, setting: Setting, replacement: Replacement) -> None:
@@ -167,18 +171,28 @@ class _Pair:
 
     def gradients(self, models: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The gradients of both at ``models``, shape (trials, p): with the record as it is, and replaced."""
+        shared = self._shared(models)
+        return self._with(0, models, shared), self._with(1, models, shared)
+
+    def gradient(self, which: int, models: FloatArray) -> FloatArray:
+        """One of them: 0 with the record as it is, 1 with it replaced."""
+        return self._with(which, models, self._shared(models))
+
+    def _shared(self, models: FloatArray) -> FloatArray:
         slopes = self._loss.slope(models @ self._x.T, self._y)
         if self._norm is not None:
             slopes = clip_slopes(slopes, self._norms, float(self._clip or 0.0))
-        shared = slopes @ self._x
-        both = []
-        for row, label, norm in zip(self._own, self._labels, self._own_norms, strict=True):
-            slope = self._loss.slope(models @ row, np.float64(label))  # type: ignore[arg-type]
-            if self._norm is not None:
-                slope = clip_slopes(slope, norm, float(self._clip or 0.0))
-            mean = (shared + slope[:, None] * row) / self._records
-            both.append(mean + (2.0 * self._regularisation) * models)
-        return both[0], both[1]
+        shared: FloatArray = slopes @ self._x
+        return shared
+
+    def _with(self, which: int, models: FloatArray, shared: FloatArray) -> FloatArray:
+        row, label, norm = self._own[which], self._labels[which], self._own_norms[which]
+        slope = self._loss.slope(models @ row, np.float64(label))  # type: ignore[arg-type]
+        if self._norm is not None:
+            slope = clip_slopes(slope, norm, float(self._clip or 0.0))
+        mean = (shared + slope[:, None] * row) / self._records
+        gradient: FloatArray = mean + self._regularisation * self._loss.penalty_gradient(models)
+        return gradient
 
 
 def row_norms(rows: FloatArray, norm: str | None) -> FloatArray:
@@ -219,7 +233,7 @@ def run_trials(
     ``replaced`` says which of the two the runs really hold. Where there is no noise a score is +inf, -inf, or 0 if both
     candidates say the same throughout.
     """
-    pair = _Pair(environment.setting, replacement)
+    pair = Pair(environment.setting, replacement)
     p = environment.setting.dimension
     width = max(p, environment.setting.problem.records)
     block = max(1, min(trials, _BLOCK // width))
@@ -236,7 +250,7 @@ def run_trials(
 
 
 def _run_block(
-    environment: Environment, pair: _Pair, count: int, noise: FreshNoise, replaced: bool, out: FloatArray
+    environment: Environment, pair: Pair, count: int, noise: FreshNoise, replaced: bool, out: FloatArray
 ) -> Iterator[tuple[int, FloatArray]]:
     """Run ``count`` trials, add their scores to ``out``, and give (position, releases) as they are made."""
     step, pull, parents = environment.step, environment.pull, environment.parents

@@ -69,7 +69,8 @@ def gradient_scores(environment: Environment, vectors: FloatArray, x: FloatArray
     setting = environment.setting
     models = states(environment, vectors)
     moved = (vectors - (1.0 - environment.step) * models) / environment.step
-    seen = (environment.centres - moved) / environment.pull - (2.0 * setting.problem.regularisation) * models
+    seen = (environment.centres - moved) / environment.pull
+    seen -= setting.problem.regularisation * setting.problem.loss.penalty_gradient(models)
     norm = NORMS.get(setting.mechanism)
     slopes = setting.problem.loss.slope(models @ x.T, y)
     if norm is not None:

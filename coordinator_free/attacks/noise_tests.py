@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import special, stats
 
+from coordinator_free.privacy.accounting import WITHOUT_EPSILON
 from coordinator_free.privacy.mechanisms import GRID, GammaNorm, Mechanism
 from coordinator_free.privacy.perturbed_objective import ObjectivePerturbation
 from coordinator_free.release import FloatArray
@@ -185,7 +186,7 @@ def _scale_of_each(rows: Sequence[NoiseRow], by_agent: _Places) -> NoiseTest:
 
 def _measured(rows: Sequence[NoiseRow], statistic: float, shape: float) -> str:
     ratio = statistic / shape
-    if rows[0].mechanism.name == "gaussian":
+    if rows[0].mechanism.name in WITHOUT_EPSILON:
         ratio = math.sqrt(ratio)
     return f"{ratio:.3f}"
 

@@ -1,4 +1,4 @@
-"""The likelihood-ratio attack on objective perturbation (dual and penalty perturbation).
+"""The likelihood-ratio attack on objective perturbation (dual and penalty perturbation, perturbed local models).
 
 The agent releases f = argmin J(f) + e . f with noise e, J(f) = C/m sum_k loss(f . x_k, y_k) + w/2 |f|^2 + b . f.
 Whoever knows the records solves for the noise, e = -grad J(f), and the density of f is that of e times the determinant
@@ -28,6 +28,7 @@ from coordinator_free.attacks.observed_rounds import Objective
 from coordinator_free.attacks.recorded_states import candidates
 from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.mechanisms import GRID
+from coordinator_free.privacy.objective_perturbation import GaussianObjectivePerturbation
 from coordinator_free.privacy.perturbed_objective import ObjectivePerturbation
 from coordinator_free.release import FloatArray, Release
 
@@ -132,6 +133,8 @@ def _score(
 
 
 def _draw(mechanism: ObjectivePerturbation, trials: int, noise: FreshNoise) -> FloatArray:
+    if isinstance(mechanism, GaussianObjectivePerturbation):
+        return noise.normal(trials, mechanism.dimension) * mechanism.scale
     length, direction = noise.polar(trials, mechanism.dimension)
     drawn: FloatArray = direction * (length * mechanism.scale)[:, None]
     return drawn

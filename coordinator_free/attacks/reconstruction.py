@@ -51,7 +51,8 @@ def residuals(environment: Environment, vectors: FloatArray, record: int) -> Flo
     problem = setting.problem
     models = states(environment, vectors)
     moved = (vectors - (1.0 - environment.step) * models) / environment.step
-    gradient = (environment.centres - moved) / environment.pull - (2.0 * problem.regularisation) * models
+    gradient = (environment.centres - moved) / environment.pull
+    gradient -= problem.regularisation * problem.loss.penalty_gradient(models)
     keep = np.arange(problem.records) != record
     x, norm = problem.x[keep], NORMS.get(setting.mechanism)
     slopes = problem.loss.slope(models @ x.T, problem.y[keep])

@@ -6,9 +6,12 @@ The total is the smallest of
 - exact composition: the analytic Gaussian mechanism where all noise is Gaussian, the binomial law where all releases
   are equal and known by their epsilon only, privacy loss distributions otherwise.
 
-All three hold for releases that are chosen in view of the earlier ones. Neighbouring datasets differ in one record's
+Of Gaussian noise in an objective only the bound for one release is used (`objective_perturbation`): n of them beside
+others get delta / (n + 1) each, and epsilons add.
+
+All hold for releases that are chosen in view of the earlier ones. Neighbouring datasets differ in one record's
 value. A mechanism is described by its family and by its multiplier, scale / sensitivity; the accountant knows nothing
-else of it.
+else of it; of a perturbed objective with Gaussian noise also the Jacobian's privacy loss.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ from coordinator_free.privacy.allocation import weights
 from coordinator_free.privacy.analytic_gaussian import gaussian_epsilon, gaussian_mu
 from coordinator_free.privacy.mechanisms import NORMS, Mechanism
 from coordinator_free.privacy.noise import FloatArray
+from coordinator_free.privacy.objective_perturbation import NAME as GAUSSIAN_OBJECTIVE
+from coordinator_free.privacy.objective_perturbation import gaussian_objective_epsilon
 
 if TYPE_CHECKING:
     from coordinator_free.privacy.loss_distribution import LossDistribution
@@ -33,13 +38,16 @@ if TYPE_CHECKING:
 # Loss distributions and scipy.stats take longer to import than an all-Gaussian run takes to account for: both are
 # imported where they are used.
 
-PLAIN, KAIROUZ, GAUSSIAN, BINOMIAL, LOSS_DISTRIBUTION = (
+PLAIN, KAIROUZ, GAUSSIAN, BINOMIAL, LOSS_DISTRIBUTION, OBJECTIVE = (
     "plain sum",
     "Kairouz Theorem 3.5",
     "analytic Gaussian",
     "binomial",
     "privacy loss distribution",
+    "Gaussian objective bound",
 )
+WITHOUT_EPSILON = frozenset({"gaussian", GAUSSIAN_OBJECTIVE})
+"""Families whose releases have no epsilon at delta = 0."""
 _STEPS = 80.0
 _FEWEST_STEPS = 500.0
 """Steps of a loss grid in one deviation of one release's loss, and at least in one of the composed loss. Connecting the
@@ -68,16 +76,17 @@ class Total:
 
 @dataclass(frozen=True, order=True)
 class _Kind:
-    """Releases that cost the same. ``dimension`` is 0 where it does not matter."""
+    """Releases that cost the same. ``dimension`` and ``jacobian`` are 0 where they do not matter."""
 
     family: str
     multiplier: float
     dimension: int = 0
+    jacobian: float = 0.0
 
     @property
     def epsilon(self) -> float:
         """Of one release alone, with delta = 0."""
-        return math.inf if self.family == "gaussian" else 1.0 / self.multiplier
+        return math.inf if self.family in WITHOUT_EPSILON else 1.0 / self.multiplier
 
     @property
     def spread(self) -> float:
@@ -198,13 +207,16 @@ def _dimension(family: str, dimension: int | None) -> int:
 
 def _kind(mechanism: Mechanism) -> _Kind:
     dimension = getattr(mechanism, "dimension", None)
-    return _Kind(mechanism.name, _rounded(mechanism.multiplier), _dimension(mechanism.name, dimension))
+    jacobian = float(getattr(mechanism, "jacobian", 0.0)) if mechanism.name == GAUSSIAN_OBJECTIVE else 0.0
+    return _Kind(mechanism.name, _rounded(mechanism.multiplier), _dimension(mechanism.name, dimension), jacobian)
 
 
 @lru_cache(maxsize=4096)
 def _total(counts: _Counts, delta: float) -> Total:
     if not counts:
         return Total(0.0, PLAIN, 0.0, 0.0, 0.0)
+    if any(kind.family == GAUSSIAN_OBJECTIVE for kind, _ in counts):
+        return _with_objectives(counts, delta)
     epsilons = np.array([kind.epsilon for kind, _ in counts])
     number = np.array([float(count) for _, count in counts])
     plain = float(number @ epsilons)
@@ -222,6 +234,19 @@ def _total(counts: _Counts, delta: float) -> Total:
         found[KAIROUZ] if delta > 0.0 and math.isfinite(plain) else None,
         exact_found,
     )
+
+
+def _with_objectives(counts: _Counts, delta: float) -> Total:
+    """Basic composition: (epsilon, delta) of each perturbed objective, and of all the other releases together."""
+    objectives = [(kind, count) for kind, count in counts if kind.family == GAUSSIAN_OBJECTIVE]
+    others = tuple((kind, count) for kind, count in counts if kind.family != GAUSSIAN_OBJECTIVE)
+    if delta == 0.0:
+        return Total(math.inf, OBJECTIVE, None, None, None)
+    share = delta / (sum(count for _, count in objectives) + bool(others))
+    epsilon = _total(others, share).epsilon if others else 0.0
+    for kind, count in objectives:
+        epsilon += count * gaussian_objective_epsilon(share, 1.0, kind.multiplier, kind.jacobian)
+    return Total(epsilon, OBJECTIVE, None, None, None)
 
 
 def kairouz(epsilons: FloatArray, counts: FloatArray, delta: float) -> float:

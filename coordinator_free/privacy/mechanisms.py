@@ -263,6 +263,10 @@ def from_description(description: Mapping[str, Any]) -> Mechanism:
         from coordinator_free.privacy.perturbed_objective import ObjectivePerturbation
 
         return ObjectivePerturbation.from_description(description)
+    if description.get("name") == "gaussian-objective-perturbation":
+        from coordinator_free.privacy.objective_perturbation import GaussianObjectivePerturbation
+
+        return GaussianObjectivePerturbation.from_description(description)
     try:
         name, norm = str(description["name"]), description["norm"]
         sensitivity, scale = float(description["sensitivity"]), float(description["scale"])

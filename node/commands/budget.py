@@ -90,10 +90,12 @@ def _plan(preparation: Preparation, agent: int) -> list[Mechanism | None]:
 
 def _release(mechanism: Mechanism) -> dict[str, Any]:
     """``epsilon`` is that of the release alone; null for Gaussian noise, which has none without a delta."""
+    from coordinator_free.privacy.accounting import WITHOUT_EPSILON
+
     return {
         "mechanism": mechanism.name,
         "multiplier": mechanism.multiplier,
-        "epsilon": None if mechanism.name == "gaussian" else 1.0 / mechanism.multiplier,
+        "epsilon": None if mechanism.name in WITHOUT_EPSILON else 1.0 / mechanism.multiplier,
     }
 
 
@@ -112,9 +114,9 @@ def _theorem_alone(charged: list[Mechanism], epsilon: float, delta: float) -> di
     import numpy as np
     from scipy.optimize import brentq
 
-    from coordinator_free.privacy.accounting import kairouz
+    from coordinator_free.privacy.accounting import WITHOUT_EPSILON, kairouz
 
-    if delta == 0.0 or any(mechanism.name == "gaussian" for mechanism in charged):
+    if delta == 0.0 or any(mechanism.name in WITHOUT_EPSILON for mechanism in charged):
         return None
     each = np.array([1.0 / mechanism.multiplier for mechanism in charged])
     ones = np.ones(len(each))

@@ -144,7 +144,7 @@ FIGURES: dict[str, Figure] = {
             "figure2": "the same, over how unequal the parties are",
             "optimal-gap": "optimal gap over epsilon and the number of parties",
         },
-        "the folder that holds adult.data and adult.test",
+        "the folder of Adult, Bank or the breast cancer data, or one that holds their folders adult, bank, breast",
     ),
     **_figures("paper004", {"table1": "MovieLens-100K, RMSE of each user"}, "the folder of MovieLens-100K"),
 }

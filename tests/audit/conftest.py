@@ -21,7 +21,7 @@ seed = 3
 source = "synthetic"
 agents = 8
 dimension = 4
-records = [12, 20]
+records = {records}
 
 [topology]
 kind = "ring"
@@ -43,11 +43,14 @@ GAUSSIAN = 'mechanism = "gaussian"\nepsilon = 2.0\ndelta = 1e-3\nclip = 1.0'
 LAPLACE = 'mechanism = "laplace"\nepsilon = 2.0\ndelta = 1e-3\nclip = 1.0'
 
 
-def deal(folder: Path, privacy: str, algorithm: str = 'algorithm = "coordinate-descent"') -> Path:
+def deal(
+    folder: Path, privacy: str, algorithm: str = 'algorithm = "coordinate-descent"', records: str = "[12, 20]"
+) -> Path:
     configuration = folder.with_suffix(".toml")
     known = '"data"' if privacy == "" else "1.0"
-    smoothness = f"smoothness = {known}" if "descent" in algorithm else ""
-    configuration.write_text(CONFIGURATION.format(privacy=privacy, smoothness=smoothness, algorithm=algorithm))
+    smoothness = f"smoothness = {known}" if "descent" in algorithm and "smoothness" not in algorithm else ""
+    text = CONFIGURATION.format(privacy=privacy, smoothness=smoothness, algorithm=algorithm, records=records)
+    configuration.write_text(text)
     deal_run(load(configuration, []), folder)
     return folder
 

@@ -294,3 +294,44 @@ def test_the_auditor_passes_its_own_controls(capsys):
     names = " ".join(control["name"] for control in document["controls"])
     for words in ("identical", "known epsilon", "half", "again", "another index", "uncharged", "depend on the data"):
         assert words in names
+
+
+@pytest.mark.parametrize("aggregation", ["flood", "push-sum"])
+def test_a_published_claim_is_refuted_by_the_attack_and_an_honest_one_is_not(tmp_path, aggregation):
+    """Theorem 1 of Kang, Liu and Wang: claimed 0.25, 8 equal parties, delta 1e-3, truly 3.03 for who hears it."""
+    learning = f'algorithm = "gradient-descent"\nstep = 1.0\nsmoothness = 1.0\naggregation = "{aggregation}"'
+    learning += "\npush_rounds = 3" if aggregation == "push-sum" else ""
+    shown = {}
+    for observer in ("as_published", "releases"):
+        privacy = f'mechanism = "gaussian"\nepsilon = 0.25\ndelta = 1e-3\nclip = 0.3\nobserver = "{observer}"'
+        folder = deal(tmp_path / observer, privacy, learning, records="[16, 16]")
+        run_twin(folder)
+        found = audit(folder, trials=2000, agents=[0], secret=SECRET)
+        assert found.ledger["ok"], found.findings
+        assert found.noise["ok"]
+        assert found.agents[0].accounted == pytest.approx(0.25, rel=1e-3)
+        shown[observer] = found
+    refuted, honest = shown["as_published"], shown["releases"]
+    assert 0.5 < refuted.agents[0].attacked < 3.03
+    assert [line for line in refuted.findings if "attacked" in line and "exceeds accounted 0.25" in line]
+    assert any("3.03 for who sees each agent's releases" in note for note in refuted.notes)
+    assert honest.ok, honest.findings
+    assert honest.agents[0].attacked <= 0.25
+
+
+@pytest.mark.parametrize("iterate", ["last", "tail"])
+def test_local_steps_are_attacked_by_running_them_again(tmp_path, iterate):
+    """Twenty noisy steps alone, then one average: Algorithm 1 of Kang, Liu and Wang, claimed and honest."""
+    learning = f'algorithm = "averaging"\nlocal_steps = 20\niterate = "{iterate}"\nstep = 1.0\nsmoothness = 1.0'
+    shown = {}
+    for observer in ("as_published", "releases"):
+        privacy = f'mechanism = "gaussian"\nepsilon = 0.25\ndelta = 1e-3\nclip = 0.3\nobserver = "{observer}"'
+        folder = deal(tmp_path / observer, privacy, learning, records="[16, 16]")
+        run_twin(folder)
+        shown[observer] = audit(folder, trials=2000, agents=[0], secret=SECRET)
+    refuted, honest = shown["as_published"], shown["releases"]
+    assert refuted.agents[0].accounted == pytest.approx(0.25, rel=1e-3)
+    assert 0.4 < refuted.agents[0].attacked < 3.03
+    assert any("attacked" in line and "exceeds accounted 0.25" in line for line in refuted.findings)
+    assert honest.ok, honest.findings
+    assert honest.agents[0].attacked <= 0.25

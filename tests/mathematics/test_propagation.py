@@ -161,7 +161,7 @@ def test_the_sensitivity_of_a_local_model_is_nearly_attained() -> None:
     [
         ("local", "gaussian", LOGISTIC, "unprotected local models"),
         ("output-perturbation", "laplace", LOGISTIC, "accepts gaussian, gamma-norm"),
-        ("objective-perturbation", "gaussian", LOGISTIC, "accepts gamma-norm"),
+        ("objective-perturbation", "laplace", LOGISTIC, "accepts gaussian, gamma-norm"),
         ("output-perturbation", "gaussian", SQUARED, "unbounded"),
         ("anything", "gaussian", LOGISTIC, "accepted are local, gradient"),
     ],
