@@ -76,7 +76,7 @@ class _Left(Exception):
 
 NOT_READY, LEDGER, SILENT = 3, 4, 5
 GATHERED = 0.05
-"""Seconds between two looks of an agent that gets ready: a thousand neighbours' words come one by one, and waking for each
+"""Seconds between two looks of an agent that gets ready: its neighbours' words come one by one, and to wake for each
 costs more than all of them together."""
 
 
