@@ -109,7 +109,7 @@ class Surroundings:
     """Network conditions between the socket and the checks."""
     niceness: int = SPEAKING
     joins: bool = False
-    """The others are running already."""
+    """The others are running already, and some of them may have left."""
     joining: frozenset[int] = frozenset()
     """Neighbours that join later: nobody waits for them at the start."""
     leaving: frozenset[int] = frozenset()
@@ -670,7 +670,7 @@ def run_from_folder(
         silent=float(network.get("silent", 60.0)),
         on_silent=str(network.get("on_silent", "wait")),
         hold=hold,
-        joins=bool(members.get("joins")),
+        joins=bool(members.get("joins")) or bool(members.get("leaving") and (folder / "journal.bin").exists()),
         joining=frozenset(members.get("joining", ())),
         leaving=frozenset(members.get("leaving", ())),
         shim=None if weather.calm and partition is None else Shim(weather, number, setting.neighbours, partition),
