@@ -104,6 +104,8 @@ class Surroundings:
     linger: float
     rate: float = 1.0
     clock_seed: int = 0
+    skew_ns: int = 0
+    """How much this agent's own clock is ahead."""
     silent: float = 60.0
     on_silent: str = "wait"
     hold: Callable[[], None] = lambda: None
@@ -112,7 +114,7 @@ class Surroundings:
     """Network conditions between the socket and the checks."""
     niceness: int = SPEAKING
     joins: bool = False
-    """The others are running already."""
+    """The others are running already, and some of them may have left."""
     joining: frozenset[int] = frozenset()
     """Neighbours that join later: nobody waits for them at the start."""
     leaving: frozenset[int] = frozenset()
@@ -195,13 +197,17 @@ class Life:
             self._charger.charge(release.index, **record)
         else:
             self._charger.charge(release.index)
-        self._journal.write(time.time_ns(), parts)
+        self._journal.write(self._own_time(), parts)
         self._post.say(parts)
         self._last_frames.append(parts)
         self._said_last = release.index
         self._spoken.add(release.index)
         self._bytes += sum(map(len, parts))
         self._show()
+
+    def _own_time(self) -> int:
+        """What this agent's own clock shows, in ns; nothing depends on it."""
+        return time.time_ns() + self._around.skew_ns
 
     def _repeat(self, *, done: bool = False) -> None:
         """Say the last releases again, the same bytes, which costs no privacy."""
@@ -486,7 +492,7 @@ class Life:
             first, second, third = (base64.b64decode(part) for part in record["frame"])
             self._last_frames.append((first, second, third))
             if index not in self._spoken:  # it ended between its charge and its journal
-                self._journal.write(time.time_ns(), self._last_frames[-1])
+                self._journal.write(self._own_time(), self._last_frames[-1])
         self._agent.restore(state, following)
         with contextlib.suppress(Refused):
             last = decode(self._last_frames[-1])
@@ -671,10 +677,11 @@ def run_from_folder(
         linger=float(network["linger"]),
         rate=float(public["rate"]),
         clock_seed=int(public["seed"]),
+        skew_ns=round(1e9 * float(public.get("skew", 0.0))),
         silent=float(network.get("silent", 60.0)),
         on_silent=str(network.get("on_silent", "wait")),
         hold=hold,
-        joins=bool(members.get("joins")),
+        joins=bool(members.get("joins")) or bool(members.get("leaving") and (folder / "journal.bin").exists()),
         joining=frozenset(members.get("joining", ())),
         leaving=frozenset(members.get("leaving", ())),
         shim=None if weather.calm and partition is None else Shim(weather, number, setting.neighbours, partition),

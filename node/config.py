@@ -177,6 +177,10 @@ class ClockSection(Section):
     """Wakes per second of each agent, on average."""
     updates: Count = 100
     """T_i: updates (asynchronous algorithms) or rounds."""
+    drift: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Each agent's clock is fast or slow by a part of at most this, drawn from the seed."""
+    skew: Seconds = 0.0
+    """Each agent's own time stamps are off by at most this, drawn from the seed."""
 
 
 class PrivacySection(Section):

@@ -31,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coordinator_free.agents.registry import algorithm, make
+from coordinator_free.clocks import own_rate, own_skew
 from coordinator_free.losses import LossError, loss
 from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.ledger import Budget, LedgerError
@@ -124,7 +125,8 @@ class Preparation:
             "releases": self.arrangement.get("releases") or releases(c, len(neighbours)),
             "release_dimension": self.arrangement.get("release_dimension")
             or release_dimension(c, self.dealt.dimension),
-            "rate": c.clock.rate,
+            "rate": own_rate(c.clock.rate, c.clock.drift, self.seed, agent),
+            "skew": own_skew(c.clock.skew, self.seed, agent),
             "seed": self.seed,
             "mechanism": c.privacy.mechanism,
             "multipliers": [float(m) for m in bought],

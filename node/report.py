@@ -131,10 +131,11 @@ def _ages(go: Any, details: dict[str, Any]) -> tuple[str, str, Any] | None:
         return None
     figure = _figure(go)
     at = curve["releases"]
+    highest = 1.05 * max([1.0, *(age for age in curve["age"] if age is not None)])
     what, values = ("relative gap", curve["gap"]) if curve["gap"] else ("metric", curve["metric"])
     figure.add_scatter(x=at, y=values, mode="lines", name=what, line={"color": COLOURS["together"]})
     figure.add_scatter(x=at, y=curve["age"], mode="lines", name="mean age", line={"color": AGE_INK}, yaxis="y2")
-    figure.update_layout(yaxis2={"overlaying": "y", "side": "right", "rangemode": "tozero", "title": "releases"})
+    figure.update_layout(yaxis2={"overlaying": "y", "side": "right", "range": [0, highest], "title": "releases"})
     if curve["gap"] and spans_decades(np.array(curve["gap"], dtype=np.float64)):
         figure.update_layout(yaxis={"type": "log", "exponentformat": "power"})
     figure.update_xaxes(title="releases per agent")

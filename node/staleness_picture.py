@@ -39,8 +39,10 @@ def staleness_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes
         left.set_ylabel(name, color=COLOURS["together"])
         left.set_xlabel("releases per agent")
         right = left.twinx()
-        right.plot(at, _floats(curve["age"]), color=AGE_INK, linewidth=1.6)
-        right.set_ylim(bottom=0)
+        age = _floats(curve["age"])
+        right.plot(at, age, color=AGE_INK, linewidth=1.6)
+        # At least one release high, or a run in which nothing was old would look like a troubled one.
+        right.set_ylim(0, 1.05 * max(1.0, float(np.max(age, where=np.isfinite(age), initial=0.0))))
         right.set_ylabel("mean age, in releases", color=AGE_INK)
         right.tick_params(colors=INK, labelsize=9)
         for side in ("top", "left", "bottom", "right"):

@@ -22,6 +22,7 @@ import numpy as np
 from coordinator_free import baselines
 from coordinator_free.agent import Activation, Agent
 from coordinator_free.agents.registry import algorithm, make, releases_models
+from coordinator_free.clocks import own_rate, waits
 from coordinator_free.losses import Loss, loss
 from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.accounting import total
@@ -151,7 +152,9 @@ def in_twin(preparation: Preparation) -> Trial:
     if algorithm(c.learning.algorithm).activation is Activation.ROUNDS:
         transcript = run_rounds(agents, preparation.network)
     else:
-        transcript = run_asynchronous(agents, preparation.network, rate=c.clock.rate, seed=preparation.seed)
+        seed = preparation.seed
+        clocks = [waits(seed, i, own_rate(c.clock.rate, c.clock.drift, seed, i)) for i in range(preparation.agents)]
+        transcript = run_asynchronous(agents, preparation.network, rate=c.clock.rate, seed=seed, clocks=clocks)
     finishes = [finish for finish in transcript.finishes if finish is not None]
     epsilon, accountant = _cost(preparation, agents) if c.private else (None, None)
     return Trial(

@@ -16,6 +16,7 @@ import numpy as np
 
 from coordinator_free.agent import Activation
 from coordinator_free.agents.registry import make
+from coordinator_free.clocks import waits
 from coordinator_free.conditions import conditions
 from coordinator_free.privacy.mechanisms import Mechanism
 from coordinator_free.release import Release
@@ -81,12 +82,13 @@ def run_twin(folder: Path) -> None:
         if agents[0].activation is Activation.ROUNDS:
             transcript = run_rounds(agents, run.network, on_release=hear, ledger=charge)
         else:
-            rate, seed = float(run.public[0]["rate"]), int(run.public[0]["seed"])
+            rate, seed = run.configuration.clock.rate, int(run.public[0]["seed"])
             transcript = run_asynchronous(
                 agents,
                 run.network,
                 rate=rate,
                 seed=seed,
+                clocks=[waits(seed, i, float(run.public[i]["rate"])) for i in range(run.agents)],
                 delay=None if links is None else delay,
                 on_release=hear,
                 ledger=charge,

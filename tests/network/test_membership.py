@@ -178,3 +178,27 @@ def test_two_events_draw_different_agents() -> None:
     events = [{"at": at, "fault": "join", "target": 4} for at in (1.0, 2.0)]
     joins = prepare(from_table({**public(), "event": events})).membership.joins
     assert sorted(joins.values()) == [1.0] * 4 + [2.0] * 4
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+def test_who_is_restarted_does_not_wait_for_who_has_left_and_hears_who_has_joined(tmp_path: Path) -> None:
+    folder = tmp_path / "all"
+    ring = {"topology": {"kind": "ring"}}
+    watch = ran(
+        folder,
+        crowd(
+            {"at": 0.5, "fault": "join", "target": [4]},
+            {"at": 1.5, "fault": "leave", "target": [2]},
+            {"at": 2.0, "fault": "kill", "target": [3], "restart": 0.3},
+            **ring,
+        ),
+    )
+    assert watch.failures == []
+    assert watch.eavesdropper_status == 0
+    assert [fault["fault"] for fault in read_faults(folder)] == ["join", "leave", "kill", "restart"]
+    assert any("restarted" in note for note in final(folder, 3)["notes"])
+    own = [m for m in said(folder) if isinstance(m, Release) and m.sender == 3]
+    again = next(k for k in range(1, len(own)) if own[k].index > own[k - 1].index + 1)
+    assert any(j == 4 for m in own[again:] for j, _ in m.used), "of 2, which has left, and 4, which has joined"
+    assert verify(folder).ok
