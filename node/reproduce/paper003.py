@@ -410,11 +410,12 @@ def _similar(of: _Of, weighted: str) -> str:
 def _grows(of: _Of, method: str) -> str:
     curve = [mean(found[method].accuracy) for _, found in of]
     falls = [lower - higher for lower, higher in pairwise(curve)]
-    verdict = (
-        "grows with epsilon, as in the paper"
-        if max(falls, default=0.0) < 0.005
-        else "does not grow with epsilon throughout"
-    )
+    if max(falls, default=0.0) >= 0.005:
+        verdict = "does not grow with epsilon throughout"
+    elif curve[-1] - curve[0] < 0.005:
+        verdict = "does not change with epsilon"
+    else:
+        verdict = "grows with epsilon, as in the paper"
     above = sum(mean(found[method].accuracy) > mean(found[MAJORITY].accuracy) for _, found in of)
     listed = ", ".join(f"{a:.3f}" for a in curve)
     return f"{method} goes {listed}: it {verdict}, and is above the majority class in {above} of {len(curve)}."

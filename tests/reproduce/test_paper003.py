@@ -135,6 +135,7 @@ def test_findings_follow_the_figures() -> None:
     assert "grows with epsilon, as in the paper, and is above the majority class in 2 of 2" in _grows(better, "w")
     assert "+0.015, +0.005, within 0.02 in 2 of 2: similar, as in the paper" in _similar(better, "w")
     assert "within 0.02 in 0 of 1: not throughout" in _similar(worse, "w")
+    assert "does not change" in _grows(of([[0.8], [0.801]], [[0.5], [0.5]]), "w")
     assert "does not grow" in _grows(of([[0.9], [0.7]], [[0.5], [0.5]]), "w")
     falling = of([[0.82], [0.825]], [[0.82], [0.74]])
     assert "w is steady" in _steady(falling, "w", "e")
