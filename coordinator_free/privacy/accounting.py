@@ -198,7 +198,7 @@ def _largest(spent: Callable[[float], float], budget: float, guess: float) -> fl
 def _rounded(multiplier: float) -> float:
     """Rounded down to 12 digits: releases whose sensitivities differ in the last bits still are of one kind."""
     digits = _DIGITS - 1 - math.floor(math.log10(multiplier))
-    return round(multiplier * (1.0 - 10.0**-_DIGITS), digits)
+    return round(multiplier * (1.0 - 10.0 ** (1 - _DIGITS)), digits)
 
 
 def _dimension(family: str, dimension: int | None) -> int:
