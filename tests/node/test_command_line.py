@@ -127,7 +127,13 @@ def ready(folder: Path) -> bool:
 def test_interrupted_everything_ends_and_nothing_looks_finished(tmp_path: Path) -> None:
     config = written(tmp_path / "c.toml", table(clock={"rate": 1.0}))
     folder = tmp_path / "run"
-    run = subprocess.Popen([*SOTTOVOCE, "run", str(config), "--out", str(folder)], stderr=subprocess.PIPE, text=True)
+    run = subprocess.Popen(
+        [*SOTTOVOCE, "run", str(config), "--out", str(folder)],
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell starts what runs in its background deaf to Ctrl-C, and these tests with it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     until(lambda: ready(folder))
     run.send_signal(signal.SIGINT)
     _, errors = run.communicate(timeout=60)
