@@ -48,11 +48,14 @@ class RoundInbox:
     def __init__(self, neighbours: Iterable[int]) -> None:
         self._neighbours = tuple(sorted(neighbours))
         self._held: dict[int, dict[int, Release]] = {}
+        self._rounds: dict[tuple[int, int], int] = {}
+        """The round of each (sender, index) that was offered."""
         self.round = 0
 
     def offer(self, release: Release) -> None:
         if release.round is None:
             raise ValueError(f"release {release.index} of agent {release.sender} has no round")
+        self._rounds[release.sender, release.index] = release.round
         if release.round >= self.round:
             self._held.setdefault(release.round, {}).setdefault(release.sender, release)
 
@@ -70,6 +73,13 @@ class RoundInbox:
         """
         past = [r for r in self._held if r > self.round and r + 1 in self._held]
         return max(past, default=None)
+
+    @property
+    def passed_over(self) -> frozenset[int]:
+        """Neighbours that will never say the current round: of two releases in a row one is older, one is newer."""
+        later = [release for r, held in self._held.items() if r > self.round for release in held.values()]
+        before = ((m.sender, self._rounds.get((m.sender, m.index - 1), self.round)) for m in later)
+        return frozenset(sender for sender, round_ in before if round_ < self.round)
 
     def take(self, *, without: Collection[int] = ()) -> list[Release]:
         """The round's releases in agent order, complete but for agents ``without``; the next round becomes current."""

@@ -431,9 +431,10 @@ class Life:
                 around.notes.append(f"carried past: from round {inbox.round} to round {past + 1}")
                 return inbox.take_past(past)
             alone = self._absent.issuperset(around.neighbours)
-            missing = [j for j in inbox.missing if alone or j not in self._absent]
+            gone = inbox.passed_over if around.on_silent == "carry-on" else frozenset()
+            missing = [j for j in inbox.missing if j not in gone and (alone or j not in self._absent)]
             if not missing:
-                return inbox.take(without=self._absent)
+                return inbox.take(without=self._absent | gone)
             self._check_stop()
             now = time.monotonic()
             since = waiting_since if alone else self._spoken_at

@@ -141,3 +141,23 @@ def test_the_optimum_here_is_that_of_all_records_together(optimum: FloatArray) -
         (LEARNING["capacity"] * p.gradient(optimum) + LEARNING["rho"] * optimum for p in PROBLEMS), np.zeros(3)
     )
     np.testing.assert_allclose(gradient, 0.0, atol=1e-8)
+
+
+def test_a_round_that_a_neighbour_jumped_over_is_not_waited_for() -> None:
+    inbox = RoundInbox([1, 2])
+    vector = np.zeros(3)
+    for _ in range(5):
+        for j in (1, 2):
+            inbox.offer(Release(sender=j, index=inbox.round, vector=vector, round=inbox.round))
+        inbox.take()
+    inbox.offer(Release(sender=2, index=5, vector=vector, round=5))
+    inbox.offer(Release(sender=1, index=6, vector=vector, round=6))
+    assert inbox.passed_over == frozenset(), "its release of round 5 may only be late"
+    inbox.offer(Release(sender=1, index=5, vector=vector, round=5))
+    assert [release.sender for release in inbox.take()] == [1, 2]
+    inbox.offer(Release(sender=2, index=6, vector=vector, round=6))
+    inbox.take()
+    inbox.offer(Release(sender=1, index=7, vector=vector, round=9))
+    assert inbox.passed_over == frozenset({1})
+    inbox.offer(Release(sender=2, index=7, vector=vector, round=7))
+    assert [release.sender for release in inbox.take(without=inbox.passed_over)] == [2]
