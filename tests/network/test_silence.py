@@ -47,9 +47,8 @@ def test_who_was_paused_goes_on_with_the_newest_round_and_all_agree_as_if_nothin
     assert "carried past" in notes(folder, paused)
     neighbours = [(paused - 1) % AGENTS, (paused + 1) % AGENTS]
     assert all(f"nothing from agent {paused}" in notes(folder, j) for j in neighbours)
-    assert all("carried" not in notes(folder, j) for j in others if j not in neighbours)
+    assert all("nothing from" not in notes(folder, j) for j in others if j not in neighbours)
     assert final(folder, paused)["sent"] < ROUNDS, "it left rounds out"
-    assert all(final(folder, j)["sent"] == ROUNDS for j in others)
     assert verify(folder).ok
     calm = in_twin(tmp_path / "calm", admm({"at": 0.5, "fault": "pause", "target": "one", "lasting": 1.2}))
     for agent in range(AGENTS):
