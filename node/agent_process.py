@@ -159,7 +159,7 @@ class Life:
         self._absent: set[int] = set()
         """Neighbours whose silence outlasted the deadline, until they say something new."""
         self._word_at: dict[int, float] = {}
-        """In rounds: when each neighbour was last heard, were it with a repeat."""
+        """In rounds: when each neighbour was last heard, were it with a repeat; at first when this agent began."""
         self._strangers: set[int] = set()
         self._done: dict[int, Done] = {}
         self._last_frames: deque[tuple[bytes, bytes, bytes]] = deque(maxlen=2)
@@ -247,7 +247,6 @@ class Life:
         new = bool(releases)
         inbox = self._inbox
         for release in releases:
-            self._absent.discard(release.sender)
             if release.round is None and isinstance(inbox, RoundInbox):
                 self._receiver.dropped["round"] += 1
             else:
@@ -267,6 +266,7 @@ class Life:
         if new:
             self._heard_at = time.monotonic()
         if isinstance(inbox, RoundInbox):
+            self._absent.difference_update(release.sender for release in releases)
             words = {*self._receiver.repeated, *(m.sender for m in releases), *(m.sender for m in others)}
             self._word_at.update(dict.fromkeys(words, time.monotonic()))
             self._receiver.repeated.clear()
@@ -367,7 +367,7 @@ class Life:
     def speak_and_hear(self) -> None:
         """Everything between ready and finished."""
         self._state = State.SPOKEN
-        self._spoken_at = time.monotonic()
+        self._word_at = dict.fromkeys(self._around.neighbours, time.monotonic())
         before = time.process_time()
         resumed = self._resume()
         if not resumed:
@@ -437,8 +437,8 @@ class Life:
                 return inbox.take(without=self._absent | gone)
             self._check_stop()
             now = time.monotonic()
-            since = waiting_since if alone else self._spoken_at
-            silent = [j for j in missing if now >= max(self._word_at.get(j, 0.0), since) + around.silent]
+            since = waiting_since if alone else 0.0
+            silent = [j for j in missing if now >= max(self._word_at[j], since) + around.silent]
             if silent and around.on_silent != "wait":
                 reason = f"round {inbox.round}: nothing from {_agents(silent)} for network.silent = {around.silent:g} s"
                 if around.on_silent == "stop":

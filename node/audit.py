@@ -268,8 +268,8 @@ class Auditor:
         try:
             with LedgerFile.read(path, self._run.rows[agent].digest()) as ledger:
                 mine = self._run.run.hex()
-                charges = [c for c in ledger.ledger.charges if c.run == mine]
-                earlier = [c for c in ledger.ledger.charges if c.run != mine]
+                charges = [c for c in ledger.charges() if c.run == mine]
+                earlier = [c for c in ledger.charges() if c.run != mine]
                 budget = None if ledger.budget is None else (ledger.budget.epsilon, ledger.budget.delta)
         except LedgerError as error:
             self.findings.append(f"agent {agent}: {error}")

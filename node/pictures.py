@@ -44,9 +44,9 @@ def convergence_picture(results: dict[str, Any], details: dict[str, Any]) -> byt
     curve = details["curve"]
     if curve is None or len(curve["releases"]) < 2:
         return None
-    gap = _floats(curve["gap"])
-    figure, axes = _figure(2 if gap.size else 1)
-    at = _floats(curve["releases"])
+    gap = floats(curve["gap"])
+    figure, axes = new_figure(2 if gap.size else 1)
+    at = floats(curve["releases"])
     if gap.size:
         left = axes[0]
         left.plot(at, gap, color=COLOURS["together"], linewidth=2)
@@ -54,10 +54,10 @@ def convergence_picture(results: dict[str, Any], details: dict[str, Any]) -> byt
             left.set_yscale("log")
         else:
             left.set_ylim(bottom=min(0.0, float(np.nanmin(gap))))
-        _title(left, "Relative gap to the optimum", "1 is where everybody starts, 0 is the objective's optimum")
+        titled(left, "Relative gap to the optimum", "1 is where everybody starts, 0 is the objective's optimum")
         left.set_xlabel("releases per agent")
     right = axes[-1]
-    right.plot(at, _floats(curve["metric"]), color=COLOURS["together"], linewidth=2)
+    right.plot(at, floats(curve["metric"]), color=COLOURS["together"], linewidth=2)
     names = [kind for kind in ("alone", "pooled", "finish") if results[kind] is not None]
     marks = [(results[kind]["mean"], LABELS[kind], COLOURS[kind]) for kind in names]
     marks.append((curve["metric"][-1], "released models", COLOURS["together"]))
@@ -66,9 +66,9 @@ def convergence_picture(results: dict[str, Any], details: dict[str, Any]) -> byt
     _name_at_the_edge(right, marks, [value for value in curve["metric"] if value is not None])
     metric = results["metric"]
     better = "higher" if metric["larger_is_better"] else "lower"
-    _title(right, f"Mean {metric_name(metric['name'])} on held-out rows", marked(f"{better} is better", details))
+    titled(right, f"Mean {metric_name(metric['name'])} on held-out rows", marked(f"{better} is better", details))
     right.set_xlabel("releases per agent")
-    return _png(figure)
+    return png(figure)
 
 
 def gain_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes | None:
@@ -77,11 +77,11 @@ def gain_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes | No
     kinds = [kind for kind in ("together", "finish") if kind in agents]
     if not kinds or "alone" not in agents:
         return None
-    records = _floats(agents["records"])
-    figure, axes = _figure(1)
+    records = floats(agents["records"])
+    figure, axes = new_figure(1)
     axis = axes[0]
     axis.axhline(0, color=INK, linewidth=1)
-    gains = {kind: sign_of(results) * (_floats(agents[kind]) - _floats(agents["alone"])) for kind in kinds}
+    gains = {kind: sign_of(results) * (floats(agents[kind]) - floats(agents["alone"])) for kind in kinds}
     low, high = shown_range(np.concatenate(list(gains.values())))
     marks = []
     beyond = False
@@ -110,7 +110,7 @@ def gain_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes | No
     axis.set_xlabel("the agent's training records")
     axis.set_ylabel(f"gain in {metric_name(results['metric']['name'])} over learning alone")
     below = "above 0 is better; thick: means of quarters" + ("; triangles: beyond" if beyond else "")
-    _title(axis, "What telling neighbours gained, by dataset size", marked(below, details))
+    titled(axis, "What telling neighbours gained, by dataset size", marked(below, details))
     handles = [
         axis.scatter(
             [],
@@ -125,7 +125,7 @@ def gain_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes | No
     axis.legend(
         handles=handles, frameon=False, labelcolor=INK, fontsize=9, loc="upper left", bbox_to_anchor=(-0.02, -0.13)
     )
-    return _png(figure)
+    return png(figure)
 
 
 def sign_of(results: dict[str, Any]) -> float:
@@ -153,7 +153,7 @@ def _of_the_smallest(kind: str, results: dict[str, Any]) -> str:
     return "" if few is None or before is None else f", smallest quarter {sign_of(results) * (few - before):+.3f}"
 
 
-def _figure(panels: int) -> tuple[Figure, list[Axes]]:
+def new_figure(panels: int) -> tuple[Figure, list[Axes]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -173,7 +173,7 @@ def _figure(panels: int) -> tuple[Figure, list[Axes]]:
     return figure, axes
 
 
-def _title(axis: Axes, title: str, below: str) -> None:
+def titled(axis: Axes, title: str, below: str) -> None:
     axis.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=22)
     axis.text(0.0, 1.025, below, transform=axis.transAxes, color=MUTED, fontsize=9)
 
@@ -215,11 +215,11 @@ def metric_name(name: str) -> str:
     return "RMSE" if name == "rmse" else name
 
 
-def _floats(values: list[float | None]) -> FloatArray:
+def floats(values: list[float | None]) -> FloatArray:
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
-def _png(figure: Figure) -> bytes:
+def png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", bbox_inches="tight")
     return buffer.getvalue()

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coordinator_free.release import FloatArray
-from node.pictures import COLOURS, INK, _figure, _floats, _png, _title, marked, metric_name, spans_decades
+from node.pictures import COLOURS, INK, floats, marked, metric_name, new_figure, png, spans_decades, titled
 
 AGE_INK = "#e07b39"
 _BARS = 40
@@ -26,20 +26,20 @@ def staleness_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes
     if found is None:
         return None
     curve = details["curve"]
-    figure, axes = _figure(1 if curve is None else 2)
+    figure, axes = new_figure(1 if curve is None else 2)
     if curve is not None:
         left = axes[0]
-        at, gap = _floats(curve["releases"]), _floats(curve["gap"])
+        at, gap = floats(curve["releases"]), floats(curve["gap"])
         metric = results["metric"]
         name = "relative gap" if gap.size else f"mean {metric_name(metric['name'])}"
-        values = gap if gap.size else _floats(curve["metric"])
+        values = gap if gap.size else floats(curve["metric"])
         left.plot(at, values, color=COLOURS["together"], linewidth=2)
         if gap.size and spans_decades(gap):
             left.set_yscale("log")
         left.set_ylabel(name, color=COLOURS["together"])
         left.set_xlabel("releases per agent")
         right = left.twinx()
-        age = _floats(curve["age"])
+        age = floats(curve["age"])
         right.plot(at, age, color=AGE_INK, linewidth=1.6)
         # At least one release high, or a run in which nothing was old would look like a troubled one.
         right.set_ylim(0, 1.05 * max(1.0, float(np.max(age, where=np.isfinite(age), initial=0.0))))
@@ -48,7 +48,7 @@ def staleness_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes
         for side in ("top", "left", "bottom", "right"):
             right.spines[side].set_visible(False)
         below = "blue: falls as the run converges; orange: how old what it used was"
-        _title(left, "Convergence and the age of what was used", below if gap.size else marked(below, details))
+        titled(left, "Convergence and the age of what was used", below if gap.size else marked(below, details))
     axis = axes[-1]
     labels, shares = bars(np.array(found["histogram"], dtype=np.int64))
     axis.bar(np.arange(len(labels)), shares, color=AGE_INK, width=0.85)
@@ -59,8 +59,8 @@ def staleness_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes
     axis.set_xlabel("age of a neighbour's model, in its releases")
     axis.set_ylabel("share of the models used", color=INK)
     below = f"mean {found['mean']:.2f}, median {found['median']}, 95% at most {found['p95']}, oldest {found['max']}"
-    _title(axis, "How old the neighbours' models were", below)
-    return _png(figure)
+    titled(axis, "How old the neighbours' models were", below)
+    return png(figure)
 
 
 def bars(histogram: npt.NDArray[np.int64]) -> tuple[list[str], FloatArray]:

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from coordinator_free.agent import Setting
 from coordinator_free.agents.admm import Admm
 from coordinator_free.agents.coordinate_descent import CoordinateDescent
 from coordinator_free.agents.dual_perturbation import DualPerturbation
@@ -19,12 +18,10 @@ from coordinator_free.attacks.observed_rounds import observe
 from coordinator_free.attacks.recorded_states import candidates, shift_scores, shifts
 from coordinator_free.attacks.worst_case import sampled_states, states, worst_alternative
 from coordinator_free.losses import LOGISTIC, SQUARED
-from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.mechanisms import GRID, Gaussian
 from coordinator_free.release import Release
-from coordinator_free.twin import run_rounds
-from topology.families import build
+from tests.attacks.test_objective import CAPACITY, run
 
 SECRET = bytes(range(32))
 
@@ -216,45 +213,19 @@ def test_budgets_count_what_earlier_runs_charged():
     assert before.mechanism(2) is None
 
 
-ADMM = {"capacity": 20.0, "rho": 1.0, "penalty": 1.0}
-
-
-def _admm(algorithm, mechanism, epsilon):
-    """Five agents of eight records and fifteen rounds, and every agent's observed rounds."""
-    rng, network = np.random.default_rng(3), build("ring", 5, 1)
-    settings = []
-    for agent in range(5):
-        x = rng.normal(size=(8, 20))
-        x /= np.linalg.norm(x, axis=1, keepdims=True)
-        problem = LocalProblem(x, np.sign(rng.normal(size=8)), LOGISTIC, 0.0)
-        settings.append(
-            Setting(
-                agent=agent,
-                neighbours=network.neighbours(agent),
-                weights=network.weights_of(agent),
-                problem=problem,
-                dimension=20,
-                updates=15,
-                learning=ADMM,
-                mechanism=mechanism,
-                multipliers=np.empty(0) if mechanism == "none" else np.full(15, 15 / epsilon),
-                clip=1.0,
-                secret=rng.bytes(32),
-            )
-        )
-    said = run_rounds([algorithm(setting) for setting in settings], network).releases
-    heard = {(release.sender, release.index): release for release in said}
+def _observed(algorithm, mechanism):
+    """Five agents of eight records and fifteen rounds, epsilon 1 in all: each one's records and observed rounds."""
+    settings, said, heard = run(algorithm, epsilon=1 / 15, updates=15, d=20, mechanism=mechanism, seed=3)
     return [
-        (setting.problem, observe(algorithm, setting, [r for r in said if r.sender == setting.agent], heard))
-        for setting in settings
+        (setting.problem, observe(algorithm, setting, own, heard)) for setting, own in zip(settings, said, strict=True)
     ]
 
 
 @pytest.mark.parametrize("kind", [Admm, PrimalPerturbation, DualPerturbation])
 def test_rounds_without_privacy_give_every_record_away(kind):
-    for problem, rounds in _admm(kind, "none", None):
+    for problem, rounds in _observed(kind, "none"):
         for record in range(problem.records):
-            residual = reconstruction.admm_residuals(problem, ADMM["capacity"], rounds, record)
+            residual = reconstruction.admm_residuals(problem, CAPACITY, rounds, record)
             own = [problem.loss.slope(r.release.vector @ problem.x[record], problem.y[record]) for r in rounds]
             assert residual == pytest.approx(np.outer(own, problem.x[record]), abs=1e-4)
             found = reconstruction.reconstruct(record, problem.x[record], residual)
@@ -267,9 +238,9 @@ def test_rounds_without_privacy_give_every_record_away(kind):
 )
 def test_private_rounds_leave_a_record_to_chance(kind, mechanism):
     above = 0
-    for problem, rounds in _admm(kind, mechanism, 1.0):
+    for problem, rounds in _observed(kind, mechanism):
         for record in range(problem.records):
-            residual = reconstruction.admm_residuals(problem, ADMM["capacity"], rounds, record)
+            residual = reconstruction.admm_residuals(problem, CAPACITY, rounds, record)
             found = reconstruction.reconstruct(record, problem.x[record], residual)
             above += found.average > found.chance
     # Forty records at a level of 0.01 each: more than four with probability below 1e-4.
