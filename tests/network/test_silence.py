@@ -18,7 +18,8 @@ from tests.node.clusters import final, ran
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 AGENTS = 6
-ROUNDS = 300
+ROUNDS = 600
+"""So many that most come after the pause, however fast the machine is."""
 
 
 def admm(event: dict[str, Any]) -> dict[str, Any]:
