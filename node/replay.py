@@ -32,6 +32,7 @@ import zmq
 
 from node.log_tools import Selection, sender_of
 from node.traffic_log import Frame, TrafficLogReader
+from node.transport import send
 from node.wire import EVERYBODY
 
 SLOWEST: Final = 0.01
@@ -168,7 +169,7 @@ class Stage:
 
     def say(self, frame: Frame) -> None:
         """Publish; waits while a subscriber's queue is full."""
-        self._socket.send_multipart(frame.parts)
+        send(self._socket, frame.parts)
 
 
 def _ipc_path(endpoint: str) -> Path | None:

@@ -33,7 +33,7 @@ RECEIVE_QUEUE = 2000
 MOST_PARTS = 4
 """Parts of one message that are kept: one more than any good message has."""
 
-_MORE = zmq.DONTWAIT | zmq.SNDMORE
+_DONTWAIT, _MORE = int(zmq.DONTWAIT), int(zmq.SNDMORE)
 
 
 class TransportError(ValueError):
@@ -203,11 +203,7 @@ class Post:
 
     def say(self, parts: Parts) -> None:
         """Publish; never blocks, never waits for anybody."""
-        # What send_multipart does, without its checks of each part.
-        *first, last = parts
-        for part in first:
-            self._speaker.send(part, _MORE)
-        self._speaker.send(last, zmq.DONTWAIT)
+        send(self._speaker, parts, _DONTWAIT)
 
     def drain(self, limit: int) -> list[list[bytes]]:
         """What has arrived, at most ``limit`` messages, and with keys at most an equal share of each neighbour."""
@@ -259,6 +255,14 @@ class Post:
             self._admission.socket.close(0)
         self._speaker.close(round(1000 * linger))
         self._context.term()
+
+
+def send(socket: zmq.Socket[bytes], parts: Parts, flags: int = 0) -> None:
+    """What send_multipart does, without its checks of each part."""
+    *first, last = parts
+    for part in first:
+        socket.send(part, flags | _MORE)
+    socket.send(last, flags)
 
 
 def _taken(ear: zmq.Socket[bytes], limit: int) -> list[list[bytes]]:

@@ -110,7 +110,7 @@ class Refused(Exception):
 
 
 def _naturals(value: object) -> bool:
-    return type(value) is list and all(type(v) is int and v >= 0 for v in value)
+    return type(value) is list and (not value or (set(map(type, value)) == _INT and min(value) >= 0))
 
 
 def decode_header(header: bytes) -> dict[str, Any]:
@@ -264,9 +264,8 @@ class Receiver:
                 and 0 <= index < self._releases
                 and round_ == "round"
                 and used_ == "used"
-                and type(used) is list
+                and _naturals(used)
                 and len(used) % 2 == 0
-                and (not used or (set(map(type, used)) == _INT and min(used) >= 0))
                 and (number is None or (type(number) is int and number >= 0))
             )
         except Exception:  # whatever it is, the careful reading names it

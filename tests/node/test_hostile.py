@@ -42,7 +42,7 @@ def release(sender: int, index: int) -> Release:
 
 def until(condition: Callable[[], bool], post: Post) -> None:
     """Let the post work until a condition holds; the bound is only for a test that fails."""
-    for _ in range(5000):
+    for _ in range(20_000):
         if condition():
             return
         post.wait(0.01)
