@@ -37,10 +37,11 @@ from node.journal import Journal, read_journal
 from node.keys import read_keys
 from node.ledger_file import LedgerFile
 from node.names import NamedEndpoints
-from node.npz import packed, unpacked, write_whole
+from node.npz import packed, write_whole
 from node.partition import Partition
 from node.shard import agent_folder, read_shard, shard_path
 from node.shim import Shim
+from node.snapshot import packed_snapshot, unpacked_snapshot
 from node.status import LEAVE, State, StatusFile
 from node.transport import Endpoints, FileEndpoints, Post
 from node.wire import EAVESDROPPER, Done, Hello, Parts, Receiver, Refused, decode, encode, own_name
@@ -193,7 +194,7 @@ class Life:
     def _speak(self, release: Release) -> None:
         parts = encode(self._around.run, release)
         if isinstance(self._inbox, RoundInbox):
-            record = {"frame": [_text(part) for part in parts], "state": _text(packed(self._agent.snapshot()))}
+            record = {"frame": [_text(part) for part in parts], "state": _text(packed_snapshot(self._agent.snapshot()))}
             self._charger.charge(release.index, **record)
         else:
             self._charger.charge(release.index)
@@ -487,7 +488,7 @@ class Life:
             if following > 0:
                 self._agent.restore({}, following)
             return False
-        state = unpacked(base64.b64decode(records[-1]["state"]))
+        state = unpacked_snapshot(base64.b64decode(records[-1]["state"]))
         self._last_frames.clear()
         for index, record in zip(indices[-2:], records[-2:], strict=True):
             first, second, third = (base64.b64decode(part) for part in record["frame"])

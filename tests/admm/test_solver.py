@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator_free.losses import LOGISTIC, SQUARED
+from coordinator_free.losses import LOGISTIC, SQUARED, Logistic
 from coordinator_free.objective import LocalProblem
 from coordinator_free.release import FloatArray
-from coordinator_free.solver import FIXED_STEPS, LocalSolver, SolverError, tolerance
+from coordinator_free.solver import FIXED_STEPS, FRESH_STEPS, LocalSolver, SolverError, tolerance
 
 
 def problem(records: int, dimension: int, seed: int, squared: bool = False) -> LocalProblem:
@@ -72,6 +72,33 @@ def test_a_fixed_number_of_steps_is_taken_wherever_it_starts() -> None:
     for start in (np.zeros(5), np.full(5, 30.0), solver.minimise(1.0, np.zeros(5), np.zeros(5))):
         solver.minimise(1.0, np.zeros(5), start, FIXED_STEPS)
         assert solver.steps_taken == FIXED_STEPS
+
+
+class CountedLogistic(Logistic):
+    """Notes how often each derivative is asked for."""
+
+    slopes = 0
+    curvatures_taken = 0
+
+    def slope(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
+        type(self).slopes += 1
+        return super().slope(prediction, y)
+
+    def curvature(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
+        type(self).curvatures_taken += 1
+        return super().curvature(prediction, y)
+
+
+def test_what_fixed_steps_compute_does_not_depend_on_the_records() -> None:
+    seen = set()
+    for seed in range(40):
+        p = problem(60, 8, seed)
+        solver = LocalSolver(LocalProblem(p.x, p.y, CountedLogistic(), 0.0), 200.0)
+        CountedLogistic.slopes = CountedLogistic.curvatures_taken = 0
+        solver.minimise(2.0, 20.0 * np.random.default_rng(seed).normal(size=8), np.zeros(8), FIXED_STEPS)
+        seen.add((CountedLogistic.slopes, CountedLogistic.curvatures_taken))
+    # A gradient before each step and one at the end, and five slopes along each; a Hessian for each fresh step.
+    assert seen == {(FIXED_STEPS + 1 + 5 * FIXED_STEPS, FRESH_STEPS)}
 
 
 def test_the_minimiser_does_not_depend_on_the_start() -> None:
