@@ -97,8 +97,8 @@ def test_what_fixed_steps_compute_does_not_depend_on_the_records() -> None:
         CountedLogistic.slopes = CountedLogistic.curvatures_taken = 0
         solver.minimise(2.0, 20.0 * np.random.default_rng(seed).normal(size=8), np.zeros(8), FIXED_STEPS)
         seen.add((CountedLogistic.slopes, CountedLogistic.curvatures_taken))
-    # A gradient before each step and one at the end, and five slopes along each; a Hessian for each fresh step.
-    assert seen == {(FIXED_STEPS + 1 + 5 * FIXED_STEPS, FRESH_STEPS)}
+    # A gradient before each step and one at the end, and a line search along each; a Hessian for each fresh step.
+    assert seen == {(2 * FIXED_STEPS + 1, FRESH_STEPS)}
 
 
 def test_the_minimiser_does_not_depend_on_the_start() -> None:
