@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from node import launcher
-from node.config import from_table
+from node.config import Configuration, from_table
 from node.journal import read_journal
 
 SECONDS = 5.0
@@ -49,6 +49,21 @@ def records(path: Path, agents: int) -> None:
     np.savez(path, x=x, y=np.sign(generator.normal(size=ROWS * agents)))
 
 
+def run(configuration: Configuration, folder: Path, agents: int) -> launcher.Watch:
+    """A run over processes, dealt into ``folder``, to its end."""
+    launcher.deal(configuration, folder)
+    launcher.check_limits(folder, configuration)
+    cluster = launcher.Cluster(folder, configuration, agents)
+    cluster.start()
+    try:
+        watch = cluster.watch()
+    finally:
+        cluster.close()
+    if watch.failures:
+        raise SystemExit(f"the run failed: {watch.failures[:3]}")
+    return watch
+
+
 def ours(folder: Path, agents: int, rate: float, data: Path, **network: Any) -> dict[str, Any]:
     """One real run of the same workload; what it counted. ``network`` are settings of that section."""
     updates = int(rate * SECONDS * 1.5)
@@ -70,16 +85,7 @@ def ours(folder: Path, agents: int, rate: float, data: Path, **network: Any) -> 
             "network": {"deadline": 300.0, **network},
         }
     )
-    launcher.deal(configuration, folder)
-    launcher.check_limits(folder, configuration)
-    cluster = launcher.Cluster(folder, configuration, agents)
-    cluster.start()
-    try:
-        watch = cluster.watch()
-    finally:
-        cluster.close()
-    if watch.failures:
-        raise SystemExit(f"the run failed: {watch.failures[:3]}")
+    watch = run(configuration, folder, agents)
     # When they were said, by the agents' own clocks: the eavesdropper may hear them late, and then many at once.
     journals = [read_journal(path) for path in sorted(folder.glob("agents/*/journal.bin"))]
     ordered = np.sort(np.array([time_ns for journal in journals for time_ns, _ in journal])) / 1e9
