@@ -37,13 +37,13 @@ SIMULATED = "In the twin the noise comes from the seed: a simulation, in which n
 L1 = "The targets have two non-zero entries of p, so the l1 baseline alone explains much: read any gain beside it."
 
 HONEST: dict[str, Any] = {
-    "learning.mu": 0.4,
+    "learning.mu": 2.5,
     "learning.finish": True,
-    "learning.finish_mu": 30.0,
-    "clock.updates": 10,
+    "learning.finish_mu": 10.0,
+    "clock.updates": 5,
     "privacy.mechanism": "gaussian",
     "privacy.delta": DELTA,
-    "privacy.clip": 1.2,
+    "privacy.clip": 0.8,
 }
 """Chosen on other instances, at p = 100."""
 
@@ -52,8 +52,8 @@ def honest(epsilon: float, dimension: int) -> dict[str, Any]:
     """`HONEST` at this budget: fewer dimensions bear a larger mu, and noisy neighbours are worth less in the finish."""
     return {
         **HONEST,
-        "learning.mu": 0.4 if dimension >= 100 else 1.2,
-        "learning.finish_mu": 30.0 if epsilon >= 0.5 else 200.0,
+        "learning.mu": MU if dimension >= 100 else 5.0,
+        "learning.finish_mu": 10.0 if epsilon >= 1 else 20.0 if epsilon >= 0.5 else 200.0,
         "privacy.epsilon": epsilon,
     }
 
