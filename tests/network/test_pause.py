@@ -102,3 +102,29 @@ def test_in_rounds_its_neighbours_name_it_after_network_silent(tmp_path: Path) -
     words = {failure["who"]: failure["last_words"][0] for failure in watch.failures}
     for neighbour in ((paused - 1) % AGENTS, (paused + 1) % AGENTS):
         assert f"nothing from agent {paused} for network.silent = 1 s" in words[f"agent-{neighbour:04d}"]
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+@pytest.mark.parametrize(("deadline", "found"), [(30.0, True), (5.0, False)])
+def test_who_is_restarted_waits_for_a_paused_neighbour_until_network_deadline(
+    tmp_path: Path, deadline: float, found: bool
+) -> None:
+    folder, paused, restarted = tmp_path / "paused", 3, 4
+    table = descent(AGENTS, deadline=deadline, linger=12.0)
+    table["topology"] = {"kind": "ring"}
+    events = [
+        {**PAUSE, "target": [paused], "lasting": 10.0},
+        {"at": 1.0, "fault": "kill", "target": [restarted], "restart": "100 ms"},
+    ]
+    watch = ran(folder, {**table, "event": events})
+    if found:
+        assert watch.failures == []
+        assert [note.split(":")[0] for note in final(folder, restarted)["notes"]] == ["restarted"]
+        assert verify(folder).ok
+    else:
+        [failure] = watch.failures
+        assert failure["who"] == f"agent-{restarted:04d}"
+        words = f"not ready after network.deadline = {deadline:g} s: nothing heard from agent {paused}"
+        assert words in failure["last_words"][0]
+        assert final(folder, paused)["code"] == 0
