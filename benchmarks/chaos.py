@@ -11,10 +11,11 @@ of the others get the beginning of one more record (the kernel finishes most wri
 ``torn``. Whenever an agent is dead, and at the end, what it said is held against its ledger as that is on the disk.
 
 Prints one JSON document: ``kills``, ``runs``, ``inside``, ``torn``; ``uncharged`` (releases said without a charge at
-that moment), ``redrawn`` (indices said with two different bodies), ``hung`` (runs that did not end), ``false_success``
-(runs without a failure in which an agent did not use up its updates, a release of a round is lacking, or that cannot be
-verified): all four must be 0, else the exit status is 1 and ``lacking`` says what was missing, in which run; and
-``failed``, runs that said themselves that they failed.
+that moment), ``redrawn`` (indices said with two different bodies), ``overspent`` (agents whose ledger holds more than
+their budget, torn charges included), ``hung`` (runs that did not end), ``false_success`` (runs without a failure in
+which an agent did not use up its updates, a release of a round is lacking, or that cannot be verified): all five must
+be 0, else the exit status is 1 and ``lacking`` says what was missing, in which run; and ``failed``, runs that said
+themselves that they failed.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from node.journal import read_journal
 from node.ledger_file import LedgerFile
 from node.logs import frames_of
 from node.shard import agent_folder, read_rows, shard_path
+from node.spending import spent
 from node.status import State, read_status
 from node.verify import verify
 from node.wire import Parts, Refused, decode
@@ -52,6 +54,8 @@ LIMIT = 150.0
 KILLS_A_RUN = 30
 PATIENCE = 1.0
 """Seconds that a kill waits for its victim to write."""
+ROUNDING = 1e-9
+"""Of an epsilon."""
 LATE = 0.002
 """Seconds after a write in which it may still come."""
 
@@ -66,6 +70,7 @@ class Counts:
     torn: int = 0
     uncharged: int = 0
     redrawn: int = 0
+    overspent: int = 0
     hung: int = 0
     false_success: int = 0
 
@@ -176,6 +181,9 @@ def judge(folder: Path, counts: Counts) -> None:
             run = str(public["run"])
             counts.uncharged += sum(held.ledger.charged(run, k) is None for sender, k in bodies if sender == agent)
     counts.redrawn += sum(len(found) > 1 for found in bodies.values())
+    spending = spent(folder)
+    assert spending.budget is not None
+    counts.overspent += int((spending.epsilons > spending.budget + ROUNDING).sum())
 
 
 def lacks(folder: Path, synchronous: bool) -> dict[str, Any]:
@@ -247,7 +255,7 @@ def main() -> int:
                 lacking.append({"run": counts.runs, **lack})
         print(f"{counts.kills} kills in {counts.runs} runs", file=sys.stderr, flush=True)
     print(json.dumps({**asdict(counts), "failed": failed, "lacking": lacking}, indent=1))
-    return int(any((counts.uncharged, counts.redrawn, counts.hung, counts.false_success)))
+    return int(any((counts.uncharged, counts.redrawn, counts.overspent, counts.hung, counts.false_success)))
 
 
 if __name__ == "__main__":
