@@ -334,6 +334,9 @@ class Life:
                 if around.joins and (not around.eavesdropper or EAVESDROPPER in self._post.listeners):
                     around.notes.append("joined without some: " + self._not_ready(unknown))
                     break
+                if self._said_all():
+                    around.notes.append("had said all before its restart: " + self._not_ready(unknown))
+                    break
                 raise AgentFailure(NOT_READY, self._not_ready(unknown))
             until = min(next_hello, began_at + around.deadline)
             if unknown:
@@ -347,6 +350,13 @@ class Life:
         os.nice(self._around.niceness)
         self._state = State.READY
         self._show()
+
+    def _said_all(self) -> bool:
+        """Whether this agent was restarted after its very last release: who has heard that may be gone for good."""
+        if self._charger.charged < self._around.releases:
+            return False
+        frames = [decode(parts) for _, parts in read_journal(self._around.folder / "journal.bin")]
+        return any(isinstance(m, Release) and m.index == self._around.releases - 1 for m in frames)
 
     def _disagreement(self) -> str:
         names = ", ".join(f"agent {j}" for j in sorted(self._strangers))
