@@ -3,18 +3,24 @@
 Rules that hold here:
 - Who is hit is a function of (seed, the event's number), not of time.
 - A minority is the largest number of agents that is less than half, a majority the smallest that is more.
+- Churn is a Poisson process of kills, each followed by an exponential time away. Nobody is killed who is away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final
+from itertools import accumulate, takewhile
+from typing import Final, NamedTuple
 
 import numpy as np
 
 FAULTS: Final = 0x6661756C
 """Keeps the choice of targets apart from the other uses of the same seed."""
+CHURN: Final = 0x6368726E
+"""Keeps when agents are killed apart from who they are."""
 TARGETS: Final = ("one", "minority", "majority", "all")
+LONGEST: Final = 5.0
+"""Of means: no time away is longer, so that it is known beforehand how long anybody has to wait."""
 
 
 def targets(
@@ -29,6 +35,37 @@ def targets(
     sizes = {"one": 1, "minority": (agents - 1) // 2, "majority": agents // 2 + 1, "all": agents}
     size = target if isinstance(target, int) else sizes[target]
     return tuple(sorted([agent for agent in _order(agents, seed, event) if agent not in without][:size]))
+
+
+class Absence(NamedTuple):
+    """``agent`` is killed ``at`` and is away for so long (None: for good), both in the unit of the rate."""
+
+    at: float
+    agent: int
+    away: float | None
+
+
+def churn(
+    candidates: Sequence[int], rate: float, away: float | None, lasting: float, seed: int, event: int
+) -> tuple[Absence, ...]:
+    """Kills of ``candidates`` from time 0 until ``lasting``, ``rate`` of them in a unit of time on average.
+
+    ``away`` is the mean time until one is started again; None: never. Each kill hits one of those who are there, drawn
+    evenly; where nobody is, it hits nobody.
+    """
+    generator = np.random.default_rng(np.random.SeedSequence([seed, CHURN, event]))
+    gaps = iter(lambda: float(generator.exponential(1.0 / rate)), None)
+    found: list[Absence] = []
+    back = dict.fromkeys(candidates, 0.0)
+    for at in list(takewhile(lambda at: at < lasting, accumulate(gaps))):
+        there = [agent for agent in sorted(back) if back[agent] <= at]
+        if not there:
+            continue
+        agent = there[int(generator.integers(len(there)))]
+        time_away = None if away is None else float(min(generator.exponential(away), LONGEST * away))
+        back[agent] = float("inf") if time_away is None else at + time_away
+        found.append(Absence(at, agent, time_away))
+    return tuple(found)
 
 
 def bisection(agents: int, seed: int, event: int) -> tuple[int, ...]:

@@ -36,6 +36,7 @@ from node.charging import Charger
 from node.journal import Journal, read_journal
 from node.keys import read_keys
 from node.ledger_file import LedgerFile
+from node.listening import Listening
 from node.names import NamedEndpoints
 from node.npz import packed, write_whole
 from node.partition import Partition
@@ -43,7 +44,7 @@ from node.shard import agent_folder, read_shard, shard_path
 from node.shim import Shim
 from node.snapshot import packed_snapshot, unpacked_snapshot
 from node.status import LEAVE, State, StatusFile
-from node.transport import Endpoints, FileEndpoints, Post
+from node.transport import RECEIVE_QUEUE, Endpoints, FileEndpoints, Post
 from node.wire import EAVESDROPPER, Done, Hello, Parts, Receiver, Refused, decode, encode, own_name
 
 DRAIN = 64
@@ -53,7 +54,7 @@ SPEAKING = 10
 HANG_UP = 60.0
 """Seconds that what was said has to go out at the end: a slow eavesdropper is waited for, but not for ever."""
 LAG = 1.0
-"""Seconds that an agent's clock may be behind before missed ticks are given up."""
+"""Seconds that an agent's clock may be behind before all the ticks that it missed are given up."""
 
 
 class AgentFailure(Exception):
@@ -159,6 +160,8 @@ class Life:
         """Neighbours that may join, or have left before this agent came, and have not been connected to."""
         self._absent: set[int] = set()
         """Neighbours whose silence outlasted the deadline, until they say something new."""
+        self._listening = Listening()
+        """The clock of all that is said of others' silence."""
         self._word_at: dict[int, float] = {}
         """In rounds: when each neighbour was last heard, were it with a repeat; at first when this agent began."""
         self._strangers: set[int] = set()
@@ -174,7 +177,7 @@ class Life:
         self._cpu = 0.0
         self._ready_cpu = 0.0
         self._ready_after = 0.0
-        self._heard_at = time.monotonic()
+        self._heard_at = 0.0
         self._journal = Journal(around.folder / "journal.bin")
 
     def _on_signal(self, *_: object) -> None:
@@ -234,14 +237,15 @@ class Life:
 
     # -- hearing ------------------------------------------------------------------------------------------------
 
-    def _hear(self) -> bool:
-        """Take what arrived; True if anything new did."""
+    def _hear(self, most: int | None = None) -> bool:
+        """Take what arrived, at most ``most`` messages; True if anything new did."""
+        self._listening.look()
         if self._names is not None:
             while (moved := self._names.moved()) is not None:
                 self._post.follow(*moved)
         if (self._around.joining or self._coming) and self._state >= State.READY:
             self._welcome()
-        frames: Sequence[Parts] = self._post.drain(self._drain)
+        frames: Sequence[Parts] = self._post.drain(most or self._drain)
         if self._shim is not None:
             frames = self._shim.pass_on(frames)
         releases, others = self._receiver.take(frames)
@@ -265,11 +269,11 @@ class Life:
             else:
                 self._strangers.add(message.sender)
         if new:
-            self._heard_at = time.monotonic()
+            self._heard_at = self._listening.seconds
         if isinstance(inbox, RoundInbox):
             self._absent.difference_update(release.sender for release in releases)
             words = {*self._receiver.repeated, *(m.sender for m in releases), *(m.sender for m in others)}
-            self._word_at.update(dict.fromkeys(words, time.monotonic()))
+            self._word_at.update(dict.fromkeys(words, self._listening.seconds))
             self._receiver.repeated.clear()
         return new
 
@@ -287,6 +291,7 @@ class Life:
         """Until something may have arrived, a held frame is due, a signal came, or the time is up."""
         if self._shim is not None and self._shim.due is not None:
             seconds = min(seconds, self._shim.due - time.monotonic())
+        self._listening.wait(seconds)
         self._post.wait(seconds)
 
     # -- the three parts of a life ------------------------------------------------------------------------------
@@ -330,6 +335,9 @@ class Life:
                 if around.joins and (not around.eavesdropper or EAVESDROPPER in self._post.listeners):
                     around.notes.append("joined without some: " + self._not_ready(unknown))
                     break
+                if self._said_all():
+                    around.notes.append("had said all before its restart: " + self._not_ready(unknown))
+                    break
                 raise AgentFailure(NOT_READY, self._not_ready(unknown))
             until = min(next_hello, began_at + around.deadline)
             if unknown:
@@ -343,6 +351,13 @@ class Life:
         os.nice(self._around.niceness)
         self._state = State.READY
         self._show()
+
+    def _said_all(self) -> bool:
+        """Whether this agent was restarted after its very last release: who has heard that may be gone for good."""
+        if self._charger.charged < self._around.releases:
+            return False
+        frames = [decode(parts) for _, parts in read_journal(self._around.folder / "journal.bin")]
+        return any(isinstance(m, Release) and m.index == self._around.releases - 1 for m in frames)
 
     def _disagreement(self) -> str:
         names = ", ".join(f"agent {j}" for j in sorted(self._strangers))
@@ -368,7 +383,7 @@ class Life:
     def speak_and_hear(self) -> None:
         """Everything between ready and finished."""
         self._state = State.SPOKEN
-        self._word_at = dict.fromkeys(self._around.neighbours, time.monotonic())
+        self._word_at = dict.fromkeys(self._around.neighbours, self._listening.seconds)
         before = time.process_time()
         resumed = self._resume()
         if not resumed:
@@ -386,8 +401,14 @@ class Life:
         self._memory = _proportional_memory()
 
     def _on_a_clock(self, inbox: NewestInbox) -> None:
-        """Wake at the ticks of a Poisson clock; the socket is drained at a tick, not at each arrival."""
+        """Wake at the ticks of a Poisson clock; the socket is drained at a tick, not at each arrival.
+
+        An agent that stood still (it was stopped, or got no processor) has nothing new to say at the ticks that it
+        missed: it gives them up, and before the next one hears all that has waited for it.
+        """
         agent = self._agent
+        everything = RECEIVE_QUEUE * max(1, len(self._around.neighbours))
+        stood_still = False
         ticks = waits(self._around.clock_seed, self._around.agent, self._around.rate)
         tick = time.monotonic() + next(ticks)
         while not agent.finished:
@@ -397,13 +418,17 @@ class Life:
                 self._check_stop()
                 now = time.monotonic()
             self._check_stop()
-            self._hear()
+            if now > tick + LAG:
+                stood_still, tick = True, now + next(ticks)
+                continue
+            self._hear(everything if stood_still else None)
+            stood_still = False
             for release in inbox.take():
                 agent.receive(release)
             said = agent.wake()
             if said is not None:
                 self._speak(said)
-            tick = max(tick + next(ticks), now - LAG)
+            tick += next(ticks)
 
     def _in_rounds(self, inbox: RoundInbox) -> None:
         """Wake when a round is complete; while waiting repeat the last two releases."""
@@ -424,8 +449,8 @@ class Life:
         cut off: each of its rounds waits for the deadline, or it would spend its budget alone.
         """
         around = self._around
-        waiting_since = time.monotonic()
-        next_repeat = waiting_since + around.repeat
+        waiting_since = self._listening.seconds
+        next_repeat = time.monotonic() + around.repeat
         self._hear()
         while True:
             if around.on_silent == "carry-on" and (past := inbox.carried_past) is not None:
@@ -437,9 +462,9 @@ class Life:
             if not missing:
                 return inbox.take(without=self._absent | gone)
             self._check_stop()
-            now = time.monotonic()
+            now, listened = time.monotonic(), self._listening.seconds
             since = waiting_since if alone else 0.0
-            silent = [j for j in missing if now >= max(self._word_at[j], since) + around.silent]
+            silent = [j for j in missing if listened >= max(self._word_at[j], since) + around.silent]
             if silent and around.on_silent != "wait":
                 reason = f"round {inbox.round}: nothing from {_agents(silent)} for network.silent = {around.silent:g} s"
                 if around.on_silent == "stop":
@@ -518,7 +543,7 @@ class Life:
         self._say_done()
         patience = around.repeat
         next_repeat = time.monotonic() + patience
-        self._heard_at = time.monotonic()
+        self._heard_at = self._listening.seconds
         while True:
             self._check_stop()
             known = len(self._done)
@@ -538,7 +563,7 @@ class Life:
             if not waiting:
                 break
             now = time.monotonic()
-            if now >= self._heard_at + around.linger:
+            if self._listening.seconds >= self._heard_at + around.linger:
                 silent = [j for j in waiting if j not in self._done]
                 if silent:
                     around.notes.append(f"linger of {around.linger:g} s passed: no done from {_agents(silent)}")

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
 
-from coordinator_free.faults import TARGETS
+from coordinator_free.faults import LONGEST, TARGETS
 from node.shard import agent_name
-from node.units import PositiveSeconds, Seconds
+from node.units import PerSecond, PositiveSeconds, Seconds
 
 
 def _agent(value: object) -> bool:
@@ -65,12 +65,17 @@ class EventSection(BaseModel):
     start: Literal["zero", "neighbours"] | None = None
     """From where those who join start: zeros, or the mixture of what their neighbours said last."""
     restart: Seconds | None = None
-    """Seconds after a kill; without it the agent stays dead."""
+    """Seconds after a kill; without it the agent stays dead. With ``rate`` their mean, of an exponential law."""
+    rate: PerSecond | None = None
+    """Of kills: so many, on average, of agents of ``target``, one by one as a Poisson process, for ``lasting``."""
 
     @model_validator(mode="after")
     def _takes(self) -> EventSection:
         needed, more = _TAKES[self.fault]
-        given = {key for key in ("target", "groups", "lasting", "restart", "start") if getattr(self, key) is not None}
+        optional = ("target", "groups", "lasting", "restart", "start", "rate")
+        given = {key for key in optional if getattr(self, key) is not None}
+        if self.fault == "kill" and given & {"rate", "lasting"}:
+            needed = needed | {"rate", "lasting"}
         if self.groups == "isolate":
             needed, more = needed | {"target"}, more - {"target"}
         elif self.fault == "partition":
@@ -96,7 +101,8 @@ def outage(events: Sequence[EventSection]) -> float:
     """The longest time, in seconds, that an event keeps an agent from its neighbours and gives it back."""
     longest = 0.0
     for number, event in enumerate(events):
-        end = ending(events, number) if event.fault in ("partition", "pause") else event.at + (event.restart or 0.0)
+        away = (event.restart or 0.0) * (1.0 if event.rate is None else LONGEST)
+        end = ending(events, number) if event.fault in ("partition", "pause") else event.at + away
         longest = max(longest, (end if end is not None else event.at) - event.at)
     return longest
 

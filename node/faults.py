@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from coordinator_free.faults import bisection, division, isolation, targets
+from coordinator_free.faults import bisection, churn, division, isolation, targets
 from node.event_section import EventSection, ending, numbers_of
 from node.membership import Movement, membership
 from node.partition import Partition
@@ -71,7 +71,9 @@ class Faults:
         if self._began is None:
             self._began = now
             for number, event in enumerate(self._events):
-                if event.fault not in ("join", "leave"):
+                if event.rate is not None:
+                    self._plan_churn(number, event, event.rate)
+                elif event.fault not in ("join", "leave"):
                     self._plan(event.at, event.fault, self._action(number, event))
             for movement in self._membership.movements:
                 self._plan(movement.at, movement.fault, self._move(movement))
@@ -121,7 +123,14 @@ class Faults:
             return self._heal
         if event.fault == "pause":
             return lambda alive: self._pause(number, event, alive)
-        return lambda alive: self._kill(number, event, alive)
+        return self._kill(self._hit(number, event), event.at, event.restart)
+
+    def _plan_churn(self, number: int, event: EventSection, rate: float) -> None:
+        assert event.lasting is not None
+        hit = self._hit(number, event)
+        for absence in churn(hit, rate, event.restart, event.lasting, self._seed, number):
+            at = event.at + absence.at
+            self._plan(at, "kill", self._kill([absence.agent], at, absence.away))
 
     def _hit(self, number: int, event: EventSection) -> tuple[int, ...]:
         named = event.target if isinstance(event.target, str) else numbers_of(event.target, self._names)
@@ -180,18 +189,22 @@ class Faults:
         if woken:
             self._note("resume", woken)
 
-    def _kill(self, number: int, event: EventSection, alive: Alive) -> None:
+    def _kill(self, victims: Sequence[int], at: float, away: float | None) -> Action:
         """Agents that have finished are let be: their neighbours may have left, and would never hear them again."""
-        hit = [agent for agent in self._hit(number, event) if agent in alive and not self._finished(agent)]
-        if event.restart is not None:
-            self._awaited.update(hit)
-        for agent in hit:
-            self._paused.pop(agent, None)
-            _signal(alive[agent], signal.SIGKILL)
-        self._note("kill", hit, **({} if hit else {"skipped": "who was to be killed had finished"}))
-        if event.restart is not None:
+
+        def kill(alive: Alive) -> None:
+            hit = [agent for agent in victims if agent in alive and not self._finished(agent)]
+            if away is not None:
+                self._awaited.update(hit)
             for agent in hit:
-                self._plan(event.at + event.restart, "restart", self._rebirth(agent))
+                self._paused.pop(agent, None)
+                _signal(alive[agent], signal.SIGKILL)
+            self._note("kill", hit, **({} if hit else {"skipped": "who was to be killed had finished"}))
+            if away is not None:
+                for agent in hit:
+                    self._plan(at + away, "restart", self._rebirth(agent))
+
+        return kill
 
     def _rebirth(self, agent: int) -> Action:
         def restart(alive: Alive) -> None:

@@ -1,4 +1,4 @@
-"""Quantities as people write them: "20 ms", "10 Mbit/s", "64 kB"; a bare number is in seconds, bytes/s or bytes."""
+"""Quantities as people write them: "20 ms", "10 Mbit/s", "64 kB", "2 / min"; a bare number is in s, B/s, B or 1/s."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ RATES: Final = {
     "Gbit/s": 125e6,
     **{f"{unit}/s": size for unit, size in SIZES.items()},
 }
+FREQUENCIES: Final = {f"/{unit}": 1.0 / length for unit, length in TIMES.items()}
 
 _WRITTEN = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*([a-zA-Z/]+)\s*")
 
@@ -43,7 +44,12 @@ def rate(value: object) -> object:
     return _quantity(value, RATES, "10 Mbit/s")
 
 
+def frequency(value: object) -> object:
+    return _quantity(value.replace(" ", "") if isinstance(value, str) else value, FREQUENCIES, "2 / min")
+
+
 Seconds = Annotated[float, BeforeValidator(seconds), Field(ge=0)]
 PositiveSeconds = Annotated[float, BeforeValidator(seconds), Field(gt=0)]
 Bytes = Annotated[float, BeforeValidator(size), Field(gt=0)]
 BytesPerSecond = Annotated[float, BeforeValidator(rate), Field(gt=0)]
+PerSecond = Annotated[float, BeforeValidator(frequency), Field(gt=0)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Annotated
 import typer
 
 from node.eavesdropper import Heard, StopSignals, allow_many_files, eavesdrop_on_run, run_eavesdropper
+from node.keys import read_keys
 from node.names import NamedEndpoints
 from node.names import endpoint as endpoint_of
 from node.npz import write_whole
@@ -18,22 +20,35 @@ from node.parts import VERDICT
 from node.run_folder import read_manifest
 from node.traffic_log import TrafficLogWriter
 
+_NUMBERED = re.compile(r"[0-9]{1,9}=")
 PATIENCE_SECONDS = 15.0
 """On other hosts: for so long nobody has to be there before an incomplete capture ends."""
 
 
 class GivenEndpoints:
-    """Endpoints as a person wrote them: an ipc path is there once its socket exists."""
+    """Endpoints as a person wrote them: an ipc path is there once its socket exists.
+
+    ``agents`` are their numbers: the first is agent 0, and so on, where none is written before them (``7=tcp://...``).
+    """
 
     def __init__(self, endpoints: list[str]) -> None:
-        for endpoint in endpoints:
+        self._endpoints: dict[int, str] = {}
+        for place, written in enumerate(endpoints):
+            number, endpoint = written.split("=", 1) if _NUMBERED.match(written) else ("", written)
             scheme, _, rest = endpoint.partition("://")
             if scheme not in ("tcp", "ipc") or not rest or (scheme == "tcp" and ":" not in rest):
-                raise ValueError(f"endpoint {endpoint!r}: accepted are tcp://HOST:PORT and ipc://PATH")
-        self._endpoints = endpoints
+                raise ValueError(f"endpoint {written!r}: accepted are tcp://HOST:PORT and ipc://PATH, or 7=tcp://...")
+            agent = int(number) if number else place
+            if agent in self._endpoints:
+                raise ValueError(f"endpoint {written!r}: agent {agent} has an endpoint already; number all or none")
+            self._endpoints[agent] = endpoint
+
+    @property
+    def agents(self) -> tuple[int, ...]:
+        return tuple(self._endpoints)
 
     def lookup(self, agent: int) -> str | None:
-        """The endpoint with this number, None if nobody is there yet."""
+        """The endpoint of this agent, None if nobody is there yet."""
         endpoint = self._endpoints[agent]
         if not endpoint.startswith("ipc://"):
             return endpoint
@@ -49,7 +64,8 @@ def eavesdrop(
         list[str],
         typer.Argument(
             metavar="ENDPOINT...",
-            help="Where agents or a replay speak. With --run: one for each agent, or a pattern: agent-{}:7700.",
+            help="Where agents or a replay speak. With --run: one for each agent, or a pattern: agent-{}:7700. "
+            "With --keys: of agents 0, 1, ... in order, or numbered: 7=tcp://HOST:PORT.",
         ),
     ],
     log: Annotated[
@@ -59,6 +75,14 @@ def eavesdrop(
         Path | None,
         typer.Option("--run", metavar="RUN", help="The public files of a dealt run; the log is written there."),
     ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            "--keys",
+            metavar="FOLDER",
+            help="The run, or the eavesdropper's part, that holds its key: links are encrypted.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Hear everything that is said at the endpoints and write it down, until all who speak have hung up.
@@ -67,10 +91,15 @@ def eavesdrop(
     the capture is judged over all. Exit status 1 if the capture is not complete: an agent's done, or an index that it
     names, was not heard. Ctrl-C ends it and closes the log.
 
+    Agents with keys speak only to the run's eavesdropper. Its private key lies in the run or in the eavesdropper's
+    part, where --run finds it; --log has to be told with --keys.
+
     Example: sottovoce eavesdrop tcp://127.0.0.1:5555 --log heard.mcap
     """
     if (log is None) == (run is None):
         raise ValueError("eavesdrop needs --log FILE or --run RUN, and not both")
+    if run is not None and keys is not None:
+        raise ValueError(f"--keys {keys}: accepted with --log only; --run {run} has its keys")
     stop = StopSignals()
     allow_many_files()
     if run is not None:
@@ -78,7 +107,8 @@ def eavesdrop(
     else:
         assert log is not None
         given = GivenEndpoints(endpoints)
-        heard, place = run_eavesdropper(TrafficLogWriter(log), given, range(len(endpoints)), stop=stop), str(log)
+        own = read_keys(keys, None, given.agents) if keys is not None else None
+        heard, place = run_eavesdropper(TrafficLogWriter(log), given, given.agents, stop=stop, keys=own), str(log)
     if as_json:
         print(json.dumps(heard.as_json(), indent=1))
     else:

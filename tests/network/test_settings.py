@@ -23,12 +23,14 @@ def refused(**tables: Any) -> str:
 
 def test_quantities_are_written_with_units_and_survive_the_resolved_configuration() -> None:
     network = {"delay": "20 ms", "bandwidth": "10 Mbit/s", "bucket": "64 kB", "repeat": "100 ms"}
-    event = [{"at": "1 min", "fault": "partition", "groups": [[0, 1], [2]], "lasting": "2 s"}]
+    event: list[dict[str, Any]] = [{"at": "1 min", "fault": "partition", "groups": [[0, 1], [2]], "lasting": "2 s"}]
+    event.append({"at": 0, "fault": "kill", "target": "all", "rate": "30 / min", "lasting": "1 min", "restart": "1 s"})
     found = from_table({**public(), "network": network, "event": event})
     assert found.network.delay is not None
     assert found.network.delay.mean == pytest.approx(0.02)
     assert (found.network.bandwidth, found.network.bucket, found.network.repeat) == (1.25e6, 64e3, 0.1)
     assert found.event[0].at == 60.0
+    assert found.event[1].rate == pytest.approx(0.5)
     assert from_table(tomllib.loads(dump(found))).network == found.network
     assert from_table(tomllib.loads(dump(found))).event == found.event
 
@@ -55,6 +57,16 @@ def test_bad_conditions_are_named(network: dict[str, Any], words: str) -> None:
         ({"at": 1.0, "fault": "pause", "target": "few", "lasting": 1.0}, "one of one, minority, majority, all"),
         ({"at": 1.0, "fault": "pause", "target": "one"}, "needs lasting"),
         ({"at": 1.0, "fault": "partition", "lasting": 1.0}, "takes groups"),
+        ({"at": 1.0, "fault": "kill", "target": "all", "rate": "2 per min"}, 'a number with a unit, such as "2 / min"'),
+        ({"at": 1.0, "fault": "kill", "target": "all", "rate": "2 / min"}, "takes lasting and rate and target"),
+        (
+            {"at": 1.0, "fault": "pause", "target": "all", "rate": 1.0, "lasting": 1.0},
+            "takes target, and maybe lasting",
+        ),
+        (
+            {"at": 1.0, "fault": "kill", "target": "all", "rate": 1.0, "lasting": 9.0, "restart": 2.0},
+            "network.linger = 10: an event lasts 10 s",
+        ),
         ({"at": 1.0, "fault": "pause", "target": "one", "lasting": 30.0}, "network.linger = 10"),
     ],
 )

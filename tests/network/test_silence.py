@@ -46,6 +46,7 @@ def test_who_was_paused_goes_on_with_the_newest_round_and_all_agree_as_if_nothin
     [paused] = read_faults(folder)[0]["agents"]
     others = [j for j in range(AGENTS) if j != paused]
     assert "carried past" in notes(folder, paused)
+    assert "nothing from" not in notes(folder, paused), "its own standing still is nobody's silence"
     neighbours = [(paused - 1) % AGENTS, (paused + 1) % AGENTS]
     assert all(f"nothing from agent {paused}" in notes(folder, j) for j in neighbours)
     assert all("carried" not in notes(folder, j) for j in others if j not in neighbours)

@@ -159,3 +159,17 @@ def test_asynchronous_descent_ends_where_it_would_have_and_is_verified(tmp_path:
     twin = in_twin(tmp_path / "twin", descent(agents, **LOSSY))
     assert lost_first(folder, agents) == lost_first(twin, agents)
     assert np.isfinite(read_final(twin, 0)["model"]).all()
+
+
+def test_asynchronous_descent_ends_where_it_would_have_after_a_partition_and_two_kills(tmp_path: Path) -> None:
+    folder = tmp_path / "faults"
+    table = descent(AGENTS, **LOSSY)
+    table["clock"]["updates"] = 160
+    watch = ran(folder, {**table, "event": [EVENTS[0], {**EVENTS[1], "lasting": 3.0}, EVENTS[2]]})
+    assert watch.failures == []
+    assert watch.eavesdropper_status == 0, (folder / "eavesdropper.log").read_text()
+    launcher.score(folder, watch)
+    results = read_json(folder / "results.json")
+    assert results["optimum_gap"] < 0.01
+    assert [fault["fault"] for fault in results["network"]["faults"]].count("restart") == 2
+    assert verify(folder).ok

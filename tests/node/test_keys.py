@@ -17,8 +17,9 @@ from coordinator_free.release import Release
 from node.admission import DOMAIN
 from node.keys import AGENT_KEY, EAVESDROPPER_KEY, PUBLIC_KEYS, Keys, KeysError, key_path, make_keys, read_keys
 from node.shard import agent_folder
+from node.traffic_log import TrafficLogReader
 from node.transport import Post
-from node.wire import EAVESDROPPER, Hello, Receiver, encode, own_name
+from node.wire import EAVESDROPPER, Done, Hello, Receiver, encode, own_name
 from tests.node.clusters import AGENTS, dealt, final, ran, said, table, watched
 
 RUN = bytes(16)
@@ -197,6 +198,44 @@ def test_a_neighbour_that_speaks_for_another_is_dropped_and_counted(posts: Posts
     assert sorted(taken, key=str) == [(0, None), (2, 1)]
     assert listener.dropped == {"speaks for another": 3}
     assert receiver.dropped == {"sender": 1}
+
+
+@pytest.mark.processes
+def test_the_eavesdropper_on_its_own_hears_encrypted_links_with_its_key_and_not_without(
+    folder: Path, posts: Posts, tmp_path: Path
+) -> None:
+    speakers = {agent: posts(agent, (1,)) for agent in (2, 0)}
+    command = [sys.executable, "-m", "node.cli", "eavesdrop", "--json"]
+    numbered = [f"{agent}={door}" for agent, (_, door) in speakers.items()]
+    heard = tmp_path / "heard.mcap"
+    process = subprocess.Popen(
+        [*command, *numbered, "--log", str(heard), "--keys", str(folder)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        for post, _ in speakers.values():
+            until(lambda post=post: EAVESDROPPER in post.listeners, post)  # type: ignore[misc]
+        said = [encode(RUN, message) for agent in speakers for message in (release(agent, 0), Done(agent, 0, (), ()))]
+        for parts in said:
+            speakers[parts[0][3]][0].say(parts)
+        out, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, out
+    assert json.loads(out)["capture"]["complete"]
+    assert sorted(frame.parts for frame in TrafficLogReader(heard)) == sorted(said)
+    other = tmp_path / "other.mcap"
+    for wrong, words in (
+        (["--run", str(folder), "--keys", str(folder)], "accepted with --log only"),
+        (["--log", str(other), "--keys", str(folder / "agents")], "cannot be read"),
+        (["--log", str(other), "--keys", str(folder), "7=tcp://127.0.0.1:1"], "no public key of agent-0007"),
+        (["--log", str(other), "--keys", str(folder), "2=tcp://127.0.0.1:1"], "agent 2 has an endpoint already"),
+    ):
+        refused = subprocess.run([*command, *numbered, *wrong], capture_output=True, text=True, check=False)
+        assert refused.returncode == 2
+        assert words in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1
+        assert not other.exists()
 
 
 def test_nobody_is_let_in_while_nobody_answers(folder: Path, stranger: Stranger) -> None:
