@@ -13,7 +13,7 @@ import typer
 
 from node.captured import RAW_IP, Wiretap
 from node.eavesdropper import StopSignals
-from node.packet_files import Packet, packets
+from node.packet_files import Packet, PacketFileError, packets
 from node.traffic_log import TrafficLogWriter
 
 _ALL_PROTOCOLS = 3
@@ -47,8 +47,11 @@ def wiretap(
                 writer.write(frame.parts, frame.time_ns)
             else:
                 writer.event({"encrypted": frame.size, "port": frame.stream[0][1]}, frame.time_ns)
-    finally:
+    except (PacketFileError, OSError):
         writer.close()
+        log.unlink()  # it would look like a capture in which nothing was said
+        raise
+    writer.close()
     clear = sum(frame.parts is not None for frame in heard)
     print(f"{log}: {clear} frames from {tap.packets} packets")
     if tap.encrypted:
