@@ -64,6 +64,7 @@ class LocalSolver:
         # With fewer records than coordinates the Newton system is solved in the space of the records.
         self._gram = problem.x @ problem.x.T if 0 < records < dimension else None
         self._block = np.empty((min(BLOCK, records), dimension))
+        self._labels = np.tile(problem.y, len(LENGTHS))
         self.steps_taken = 0
         """Newton steps of the last call."""
 
@@ -146,7 +147,8 @@ class LocalSolver:
         def slopes(lengths: FloatArray) -> FloatArray:
             # All lengths in one call: an array of a few hundred margins costs less than the call does.
             there = (margins + lengths[:, None] * along).reshape(-1)
-            records = self._loss.slope(there, np.tile(self._y, len(lengths))).reshape(len(lengths), -1) @ along
+            labels = self._labels[: len(there)]
+            records = self._loss.slope(there, labels).reshape(len(lengths), -1) @ along
             total: FloatArray = self._share * records + flat + lengths * bend
             return total
 
