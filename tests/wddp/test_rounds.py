@@ -220,7 +220,10 @@ def test_masked_sums_of_too_few_or_with_too_many_colluders_are_refused() -> None
             GradientDescent, families.build("ring", 6, 0), problems(6, SIZES), 1, aggregation="masked-sum", colluders=2
         )
     given = {"observer": "sum", "aggregation": "masked-sum", "multipliers": np.ones(1), **PRIVATE}
-    made = settings(GradientDescent, complete(4), problems(4, SIZES), 1, colluders=1, dropouts=3, **given)
+    with pytest.raises(MaskError, match="dropouts = 2"):
+        settings(GradientDescent, complete(4), problems(4, SIZES), 1, colluders=1, dropouts=2, **given)
+    few = problems(4, [20, 40, 0, 0])
+    made = settings(GradientDescent, complete(4), few, 1, colluders=1, dropouts=1, **given)
     with pytest.raises(ObserverError, match="dropouts"):
         GradientDescent(made[0])
 

@@ -1,0 +1,87 @@
+"""Masked sums over real processes: one of the parties is killed, and the sum is that of those who are left."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coordinator_free import masking
+from coordinator_free.agents.aggregating import weights
+from coordinator_free.aggregation.masked_sum import named
+from node.captured import read_run
+from node.faults import read_faults
+from node.run_folder import read_final
+from node.verify import verify
+from tests.network.test_target import releases
+from tests.node.clusters import final, ran
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+AGENTS, STEPS, STEP = 5, 6, 1.0
+
+
+def averaging(*, dropouts: int, **network: Any) -> dict[str, Any]:
+    """Each link takes a second, so who is killed early has said its key and nothing else."""
+    return {
+        "run": {"seed": 3},
+        "data": {"source": "breast-cancer", "agents": AGENTS, "split": "random", "floor": 20},
+        "topology": {"kind": "complete"},
+        "learning": {
+            "algorithm": "averaging",
+            "loss": "logistic",
+            "aggregation": "masked-sum",
+            "local_steps": STEPS,
+            "step": STEP,
+        },
+        "clock": {"updates": 1},
+        "privacy": {"dropouts": dropouts},
+        "network": {"repeat": 0.2, "linger": 4.0, "silent": 2.5, "delay": "1 s", **network},
+        "event": [{"at": 0.2, "fault": "kill", "target": "one"}],
+    }
+
+
+def exact(folder: Path, present: list[int]) -> np.ndarray:
+    """The average of the local models of those present, their words added as integers."""
+    run = read_run(folder)
+    shares = weights(run.records, "size")
+    words = []
+    for agent in present:
+        theta = np.zeros(run.problems[agent].dimension)
+        for _ in range(STEPS):
+            theta = theta - STEP * run.problems[agent].gradient(theta)
+        words.append(masking.to_words(shares[agent] * theta, AGENTS))
+    return masking.from_words(np.sum(words, axis=0, dtype=np.uint64)) / shares[present].sum()
+
+
+def test_the_average_of_a_killed_party_is_that_of_the_others_to_the_last_bit(tmp_path: Path) -> None:
+    folder = tmp_path / "killed"
+    watch = ran(folder, averaging(dropouts=1, on_silent="carry-on"))
+    [killed] = read_faults(folder)[0]["agents"]
+    [failure] = watch.failures
+    assert (failure["who"], failure["status"]) == (f"agent-{killed:04d}", -signal.SIGKILL)
+    present = [j for j in range(AGENTS) if j != killed]
+    for agent in present:
+        assert final(folder, agent)["code"] == 0
+        np.testing.assert_array_equal(read_final(folder, agent)["model"], exact(folder, present))
+    said = releases(folder)
+    assert [index for sender, index in said if sender == killed] == [0], "it said its key alone"
+    # All who are left name the same set, and reveal of the killed one what they share with it, no share of its mask.
+    half = (len([1 for sender, _ in said if sender == present[0]]) - 1) // 2
+    for agent in present:
+        assert said[agent, 1 + half].vector[1] == named(present, AGENTS)[0]
+    assert verify(folder).ok
+
+
+def test_without_dropouts_who_is_left_stops_and_says_who_is_missing(tmp_path: Path) -> None:
+    folder = tmp_path / "stopped"
+    ran(folder, averaging(dropouts=0, on_silent="stop"))
+    [killed] = read_faults(folder)[0]["agents"]
+    for agent in range(AGENTS):
+        if agent != killed:
+            assert final(folder, agent)["code"] == 5
+            assert f"nothing from agent {killed}" in final(folder, agent)["reason"]
+            assert not read_final(folder, agent)["model"].any(), "no average was made"
