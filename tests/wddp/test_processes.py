@@ -12,7 +12,7 @@ import pytest
 from coordinator_free import masking
 from coordinator_free.agents.aggregating import weights
 from coordinator_free.aggregation.masked_sum import named
-from node.captured import read_run
+from node.run_folder import read_run
 from node.faults import read_faults
 from node.run_folder import read_final
 from node.verify import verify
