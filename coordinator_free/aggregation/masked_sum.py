@@ -130,15 +130,16 @@ class MaskedSum:
         """The sum of the values of all ``present``, on the grid, once all was heard; raises `MaskError`."""
         flags = _flags(len(self._adjacent))
         mine = named(self.present, len(self._adjacent))
-        revealed = {j: self._flood.table[j] for j in self._flood.heard}
-        agreeing = [j for j, message in revealed.items() if np.array_equal(message[:flags], mine)]
+        table = self._flood.table
+        agreeing = {j for j in self._flood.heard if np.array_equal(table[j, :flags], mine)}
+        revealed = _words(table[:, flags : flags + SHARE_HALVES * max(map(len, self._adjacent))])
         own, dropped = [], {}
         for party, neighbours in enumerate(self._adjacent):
             seeds = {}
             for holder in neighbours:
                 if holder in agreeing:
-                    start = flags + SHARE_HALVES * self._adjacent[holder].index(party)
-                    seeds[holder] = _bytes(revealed[holder][start : start + SHARE_HALVES])
+                    start = SHARE_HALVES * self._adjacent[holder].index(party)
+                    seeds[holder] = revealed[holder, start : start + SHARE_HALVES].tobytes()
             if party in self.present:
                 own.append(masking.rebuilt(seeds, masking.threshold(len(neighbours))))
                 continue

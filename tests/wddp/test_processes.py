@@ -12,9 +12,8 @@ import pytest
 from coordinator_free import masking
 from coordinator_free.agents.aggregating import weights
 from coordinator_free.aggregation.masked_sum import named
-from node.run_folder import read_run
 from node.faults import read_faults
-from node.run_folder import read_final
+from node.run_folder import read_final, read_run
 from node.verify import verify
 from tests.network.test_target import releases
 from tests.node.clusters import final, ran
