@@ -12,7 +12,7 @@ Rules that hold here:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from math import sqrt
@@ -195,8 +195,8 @@ class _Figure:
             if shown.get("u", 1.0) <= SOURCES[source].uneven
         ]
         for place, (source, path, changes, shown) in enumerate(planned, 1):
-            where = ", ".join(f"{key} {value}" for key, value in shown.items())
-            request.tell(f"setting {place} of {len(planned)}: {source}, {where}")
+            said = f"setting {place} of {len(planned)}"
+            self._request = replace(request, tell=lambda run, said=said: request.tell(f"{said}, {run}"))
             found = self._runs(source, path, changes, shown)
             self._settings.append((source, shown, found))
             self.rows += [_row(source, shown, changes, method, runs) for method, runs in found.items()]
