@@ -175,8 +175,12 @@ class Aggregating:
             if setting.mechanism != "gaussian":
                 raise AggregationError(f'privacy.mechanism = "{setting.mechanism}": the noise of a sum is "gaussian"')
             noisy = sum(size > 0 for size in self._sizes)
-            absent = int(learning.get("colluders") or 0) + int(learning.get("dropouts") or 0)
-            shared_deviation(1.0, noisy, absent)
+            shared_deviation(1.0, noisy, self._absent)
+
+    @property
+    def _absent(self) -> int:
+        """Parts of a sum's noise that may be missing, or known to who looks."""
+        return int(self._setting.learning.get("colluders") or 0) + self._dropouts
 
     @property
     def _step(self) -> float:
@@ -268,10 +272,8 @@ class Aggregating:
         due = self._stage_charge(stage)
         if due is None:
             return part
-        learning = self._setting.learning
-        absent = int(learning.get("colluders") or 0) + int(learning.get("dropouts") or 0)
         noisy = sum(size > 0 for size in self._sizes)
-        deviation = shared_deviation(due.scale, noisy, absent)
+        deviation = shared_deviation(due.scale, noisy, self._absent)
         # The value is rounded to the grid before the noise is added, as its booked sensitivity says.
         rounded = np.rint(part / masking.GRID) * masking.GRID
         noise = standard_normal(Stream(self._setting.secret, stage), self._setting.dimension)
@@ -291,15 +293,17 @@ class Aggregating:
     def _close(self, stage: int) -> None:
         aggregator = self._aggregator
         if isinstance(aggregator, MaskedSum):
-            average = aggregator.result()
-            if len(aggregator.present) < len(self._shares):
-                average = average / self._shares[aggregator.present].sum()
+            average = aggregator.result() / self.kept(aggregator.present)
         elif isinstance(aggregator, Flood):
             average = self._shares @ aggregator.table
         else:
             aggregator.absorb()
             average = aggregator.ratio
         self._apply(stage, average)
+
+    def kept(self, present: Sequence[int]) -> float:
+        """The weight of a sum's parties: 1 where all are present."""
+        return 1.0 if len(present) == len(self._shares) else float(self._shares[list(present)].sum())
 
     # -- the agent's interface ------------------------------------------------------------------------------------
 

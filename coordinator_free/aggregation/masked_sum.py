@@ -17,7 +17,7 @@ Rules that hold here:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -103,17 +103,20 @@ class MaskedSum:
     def hear(self, sender: int, message: FloatArray) -> None:
         self._flood.hear(sender, message)
 
+    def _add_up(self) -> None:
+        self.present = self._flood.heard
+        hidden = np.ascontiguousarray(self._flood.table[self.present, : 2 * self._dimension])
+        self._total = masking.from_floats(hidden.reshape(-1)).reshape(len(hidden), -1).sum(axis=0, dtype=np.uint64)
+
     def _reveal(self) -> FloatArray:
         """Add up what was heard, and reveal what takes the masks off the sum of just that."""
-        self.present = self._flood.heard
+        self._add_up()
         agents = len(self._adjacent)
         if agents - len(self.present) > self._dropouts:
             raise MaskError(
                 f"sum {self._number}: nothing from agents {sorted(set(range(agents)) - set(self.present))}, more than "
                 f"privacy.dropouts = {self._dropouts}; nothing is revealed"
             )
-        hidden = np.ascontiguousarray(self._flood.table[self.present, : 2 * self._dimension])
-        self._total = masking.from_floats(hidden.reshape(-1)).reshape(len(hidden), -1).sum(axis=0, dtype=np.uint64)
         held, pairs = {}, {}
         for j in self._neighbours:
             if j in self.present:
@@ -128,12 +131,18 @@ class MaskedSum:
 
     def result(self) -> FloatArray:
         """The sum of the values of all ``present``, on the grid, once all was heard; raises `MaskError`."""
+        own, dropped = self._opened()
+        return masking.from_words(masking.unmasked(self._total, own.values(), dropped))
+
+    def _opened(self) -> tuple[dict[int, bytes], dict[int, dict[int, bytes]]]:
+        """The own seeds of those present, and the pairwise seeds of the others, as revealed for this set of agents."""
         flags = _flags(len(self._adjacent))
         mine = named(self.present, len(self._adjacent))
         table = self._flood.table
         agreeing = {j for j in self._flood.heard if np.array_equal(table[j, :flags], mine)}
         revealed = _words(table[:, flags : flags + SHARE_HALVES * max(map(len, self._adjacent))])
-        own, dropped = [], {}
+        own: dict[int, bytes] = {}
+        dropped: dict[int, dict[int, bytes]] = {}
         for party, neighbours in enumerate(self._adjacent):
             seeds = {}
             for holder in neighbours:
@@ -141,7 +150,7 @@ class MaskedSum:
                     start = SHARE_HALVES * self._adjacent[holder].index(party)
                     seeds[holder] = revealed[holder, start : start + SHARE_HALVES].tobytes()
             if party in self.present:
-                own.append(masking.rebuilt(seeds, masking.threshold(len(neighbours))))
+                own[party] = masking.rebuilt(seeds, masking.threshold(len(neighbours)))
                 continue
             silent = [holder for holder in neighbours if holder in self.present and holder not in seeds]
             if silent:
@@ -149,7 +158,31 @@ class MaskedSum:
                     f"sum {self._number}: agents {silent} did not reveal their masks with agent {party}, who is absent"
                 )
             dropped[party] = {holder: seeds[holder] for holder in neighbours if holder in self.present}
-        return masking.from_words(masking.unmasked(self._total, own, dropped))
+        return own, dropped
+
+    def overhear(
+        self, masked: Iterable[tuple[int, FloatArray]], reveals: Iterable[tuple[int, FloatArray]]
+    ) -> tuple[FloatArray, dict[int, FloatArray]]:
+        """One sum, from all its (sender, message) pairs, for who has no key and takes no part in it.
+
+        The sum of all ``present``, and what is left of each one's vector, shape (dimension,), when every mask that was
+        opened is taken off. Raises what `result` and `hear` raise.
+        """
+        self._flood = Relay(self._agent, len(self._adjacent), self.width - 1)
+        for sender, message in masked:
+            self._flood.hear(sender, message)
+        self._add_up()
+        hidden = np.ascontiguousarray(self._flood.table[:, : 2 * self._dimension])
+        self._flood = Relay(self._agent, len(self._adjacent), self.width - 1)
+        for sender, message in reveals:
+            self._flood.hear(sender, message)
+        own, dropped = self._opened()
+        left = {}
+        for party in self.present:
+            opened = {absent: {party: seeds[party]} for absent, seeds in dropped.items() if party in seeds}
+            bare = masking.unmasked(masking.from_floats(hidden[party]), [own[party]], opened)
+            left[party] = masking.from_words(bare)
+        return masking.from_words(masking.unmasked(self._total, own.values(), dropped)), left
 
     def _padded(self, message: FloatArray) -> FloatArray:
         padded = np.zeros(self.width - 1)

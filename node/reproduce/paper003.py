@@ -11,9 +11,9 @@ Rules that hold here:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from math import sqrt
 from pathlib import Path
@@ -196,7 +196,7 @@ class _Figure:
         ]
         for place, (source, path, changes, shown) in enumerate(planned, 1):
             said = f"setting {place} of {len(planned)}"
-            self._request = replace(request, tell=lambda run, said=said: request.tell(f"{said}, {run}"))
+            self._request = replace(request, tell=partial(_at, request.tell, said))
             found = self._runs(source, path, changes, shown)
             self._settings.append((source, shown, found))
             self.rows += [_row(source, shown, changes, method, runs) for method, runs in found.items()]
@@ -369,6 +369,10 @@ def _row(
         "true heard": runs.heard,
         "true result": runs.result,
     }
+
+
+def _at(tell: Callable[[str], None], place: str, run: str) -> None:
+    tell(f"{place}, {run}")
 
 
 def _largest(before: float | str | None, now: float) -> float:
