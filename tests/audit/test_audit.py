@@ -358,8 +358,6 @@ def test_half_the_noise_in_local_steps_is_found_and_all_of_it_is_not(tmp_path, m
     assert not halved.noise["ok"]
     [line] = [line for line in halved.findings if "noise: local steps" in line]
     assert 0.4 < float(line.split()[3]) < 0.6
-        halved.findings
-    )
 
 
 def test_one_agent_of_eight_with_too_little_noise_is_found_and_named(tmp_path, monkeypatch):
