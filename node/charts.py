@@ -123,7 +123,7 @@ def _plain(axis: Axes) -> None:
         axis.spines[side].set_visible(False)
     for side in ("left", "bottom"):
         axis.spines[side].set_color(MUTED)
-    axis.tick_params(colors=INK, labelsize=9)
+    axis.tick_params(which="both", colors=INK, labelsize=9)
     axis.grid(True, color=GRID_INK, linewidth=0.8)
     axis.set_axisbelow(True)
 

@@ -27,6 +27,7 @@ from coordinator_free.agents.averaging import Averaging
 from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.observer import truth
 from coordinator_free.release import FloatArray
+from node.charts import Panel, Series
 from node.config import set_value
 from node.reproduce import OPEN, PUBLISHED, TRULY, FigureError, Reproduction, Request
 from node.trial import Trial
@@ -127,6 +128,7 @@ def figure1(request: Request) -> Reproduction:
         figure.rows,
         figure.findings("epsilon", grows=True),
         figure.notes,
+        panels(figure.rows, "epsilon"),
     )
 
 
@@ -141,6 +143,7 @@ def figure2(request: Request) -> Reproduction:
         figure.rows,
         figure.findings("u"),
         figure.notes,
+        panels(figure.rows, "u"),
     )
 
 
@@ -159,7 +162,68 @@ def optimal_gap(request: Request) -> Reproduction:
         figure.rows,
         figure.findings("m, epsilon", gap=True),
         figure.notes,
+        panels(figure.rows, "m"),
     )
+
+
+LINES = {
+    "WD-DP": 0,
+    "simple average": 1,
+    "output perturbation": 2,
+    "descent in step": 3,
+    "descent in step, masked sums": 4,
+    CENTRAL: 5,
+    "each alone, nothing said": 6,
+}
+"""The colour of each method, whoever is the observer. The noisy average of minimisers is in the table alone: its noise
+would set the scale of every picture."""
+
+
+def panels(rows: Sequence[Mapping[str, Any]], over: str) -> list[Panel]:
+    """Accuracy and optimal gap of every method over ``over``, for each data set; over m the gap for each epsilon."""
+    made = []
+    x_label = {"epsilon": "epsilon", "u": "level of non-average u", "m": "parties m"}[over]
+    for source in dict.fromkeys(row["data"] for row in rows):
+        of = [row for row in rows if row["data"] == source]
+        groups: list[tuple[str, str, str, list[Mapping[str, Any]]]]
+        if over == "m":
+            groups = [
+                (
+                    f"Optimal gap at epsilon {epsilon:g}",
+                    "gap",
+                    "sd gap",
+                    [row for row in of if row["epsilon"] == epsilon],
+                )
+                for epsilon in dict.fromkeys(row["epsilon"] for row in of)
+            ]
+        else:
+            groups = [("Accuracy", "accuracy", "sd", of), ("Optimal gap", "gap", "sd gap", of)]
+        for title, value, spread, shown in groups:
+            series = []
+            for method in dict.fromkeys(row["method"] for row in shown):
+                line = [row for row in shown if row["method"] == method and row[value] is not None]
+                name = method.removesuffix(", releases seen")
+                if name not in LINES:
+                    continue
+                reading = "as published" if line[0]["reading"] == PUBLISHED else "truly private"
+                series.append(
+                    Series(
+                        name if line[0]["reading"] == OPEN else f"{name} ({reading})",
+                        [row[over] for row in line],
+                        [row[value] for row in line],
+                        [row[spread] or 0.0 for row in line],
+                        colour=LINES[name],
+                        dashed=line[0]["reading"] == PUBLISHED,
+                    )
+                )
+            levels = [
+                (name, mean(row[value] for row in shown if row["method"] == name))
+                for name in (MAJORITY, "no privacy, pooled")
+                if value == "accuracy"
+            ]
+            below = f"{source}; dashed: as published, band: one deviation over runs"
+            made.append(Panel(title, below, x_label, series, levels, x_log=over != "u", y_log=value == "gap"))
+    return made
 
 
 @dataclass

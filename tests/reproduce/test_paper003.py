@@ -15,6 +15,7 @@ from coordinator_free import curated
 from coordinator_free.losses import LOGISTIC
 from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.observer import noise_deviation
+from node.charts import draw
 from node.cli import main
 from node.reproduce import OPEN, PUBLISHED, TRULY, FigureError, Request, paper003
 from node.reproduce.paper003 import (
@@ -143,6 +144,13 @@ def test_every_row_says_for_whom_its_epsilon_is_true(tmp_path: Path, monkeypatch
     assert rows["no privacy, pooled"]["gap"] == 0.0
     assert all(row["gap"] is None or row["gap"] >= 0.0 for row in made.rows)
     assert any("claim is false for who sees the result alone" in line for line in made.findings)
+    accuracy, gap = made.panels
+    assert (accuracy.title, gap.title) == ("Accuracy", "Optimal gap")
+    drawn = {series.label: series.y for series in accuracy.series}
+    assert drawn["WD-DP (as published)"] == [rows["WD-DP"]["accuracy"]]
+    assert drawn["WD-DP (truly private)"] == [rows["WD-DP, releases seen"]["accuracy"]]
+    assert len(drawn) == 9, "all methods but two that are levels, and one for the table alone"
+    assert draw(made.panels).startswith(b"\x89PNG")
 
 
 def test_two_parties_have_no_masked_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
