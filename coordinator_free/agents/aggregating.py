@@ -326,6 +326,8 @@ class Aggregating:
 
     def receive(self, release: Release) -> None:
         current = self._next - 1
+        if release.round is not None and release.round > current:
+            raise AggregationError(f"the others went on without this agent: they are in round {release.round} of sums")
         if release.round != current or release.sender in self._heard:
             return
         self._consumed.append(release)

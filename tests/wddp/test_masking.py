@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from coordinator_free.aggregation.masked_sum import named
 from coordinator_free.masking import MaskError
 from coordinator_free.objective import LocalProblem
 from coordinator_free.release import FloatArray
+from node.cli import main
 from tests.wddp import network as small
 from topology import families
 from topology.network import Network
@@ -209,6 +212,67 @@ def test_more_dropouts_than_can_be_repaired_are_refused() -> None:
         masking.check_graph(16, degrees, 6, 0, 3)
     with pytest.raises(MaskError, match=r"dropouts = 2: with 1 colluders, taking 3 agents .* accepted: up to 1"):
         masking.check_graph(16, degrees, 3, 1, 2)
+
+
+def test_numbers_that_would_overflow_are_refused_before_they_are_said() -> None:
+    """One agent's gradient is beyond 2^39 / 4: it stops after its key, and the others without it."""
+    graph, local = small.complete(4), small.problems(4, [10] * 4)
+    local[2] = replace(local[2], x=local[2].x * 1e13)
+    made = small.settings(GradientDescent, graph, local, 1, aggregation="masked-sum", step=1e-9)
+    releases, stopped = small.run_without([GradientDescent(s) for s in made], graph, gone={}, late={})
+    assert "overflows 64 bits" in str(stopped[2])
+    assert [release.round for release in releases if release.sender == 2] == [0]
+    assert all("nothing from agents [2]" in str(stopped[i]) for i in (0, 1, 3))
+
+
+def test_agents_with_other_weights_stop_before_they_say_a_vector() -> None:
+    graph, local = small.complete(4), small.problems(4, [10, 20, 30, 40])
+    made = small.settings(GradientDescent, graph, local, 1, aggregation="masked-sum")
+    made[1] = replace(made[1], learning={**made[1].learning, "weighting": "equal"})
+    releases, stopped = small.run_without([GradientDescent(s) for s in made], graph, gone={}, late={})
+    assert {release.round for release in releases} == {0}
+    assert sorted(stopped) == [0, 1, 2, 3]
+    assert all("agent 1 sums with other weights" in str(stopped[i]) for i in (0, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["data.agents=2"], "a masked sum of 2 agents"),
+        (["privacy.colluders=2"], "privacy.colluders = 2: 2 neighbours can rebuild an own mask"),
+        (["privacy.dropouts=2"], "privacy.dropouts = 2: an own mask could not be rebuilt"),
+        (["learning.step=200"], "up to 2/L"),
+        (["network.on_silent=carry-on"], 'accepted: "wait", "stop"'),
+    ],
+)
+def test_a_masked_run_that_cannot_be_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: list[str], words: str
+) -> None:
+    configuration = tmp_path / "masked.toml"
+    configuration.write_text(MASKED)
+    overrides = [part for setting in settings for part in ("--set", setting)]
+    with pytest.raises(SystemExit) as stop:
+        main(["run", str(configuration), "--world", "twin", "--out", str(tmp_path / "run"), *overrides])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err.strip()
+    assert words in said
+    assert "\n" not in said
+
+
+MASKED = """
+[data]
+source = "breast-cancer"
+agents = 4
+[topology]
+kind = "complete"
+[learning]
+algorithm = "gradient-descent"
+loss = "logistic"
+aggregation = "masked-sum"
+step = 1.0
+[clock]
+updates = 3
+"""
 
 
 def test_no_two_rounds_share_a_seed() -> None:

@@ -15,7 +15,7 @@ from coordinator_free.aggregation.masked_sum import named
 from node.faults import read_faults
 from node.run_folder import read_final, read_run
 from node.verify import verify
-from tests.network.test_target import releases
+from tests.network.test_target import in_twin, lost_first, releases
 from tests.node.clusters import final, ran
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
@@ -73,6 +73,38 @@ def test_the_average_of_a_killed_party_is_that_of_the_others_to_the_last_bit(tmp
     for agent in present:
         assert said[agent, 1 + half].vector[1] == named(present, AGENTS)[0]
     assert verify(folder).ok
+
+
+def test_who_comes_late_stops_and_the_average_is_that_of_the_others(tmp_path: Path) -> None:
+    """Paused after its key, it says its masked vector when its pairwise masks are open, and nothing after that."""
+    folder = tmp_path / "late"
+    sections = averaging(dropouts=1, on_silent="carry-on", linger=12.0)
+    sections["event"] = [{"at": 0.2, "fault": "pause", "target": "one", "lasting": 9.0}]
+    ran(folder, sections)
+    [late] = read_faults(folder)[0]["agents"]
+    others = [j for j in range(AGENTS) if j != late]
+    assert final(folder, late)["code"] == 5
+    assert "stopped speaking: " in final(folder, late)["reason"]
+    assert max(index for sender, index in releases(folder) if sender == late) <= 1
+    for agent in others:
+        assert final(folder, agent)["code"] == 0
+        np.testing.assert_array_equal(read_final(folder, agent)["model"], exact(folder, others))
+
+
+def test_push_sum_on_a_network_that_loses_a_tenth_is_the_twins_to_the_last_bit(tmp_path: Path) -> None:
+    """Who waits repeats itself, so no round lacks a message, and cumulative sums would make up for one that did."""
+    sections = averaging(dropouts=0, loss=0.1, delay="2 ms", repeat="50 ms")
+    del sections["event"]
+    sections["topology"] = {"kind": "ring"}
+    sections["learning"] |= {"aggregation": "push-sum", "push_rounds": 40}
+    watch = ran(tmp_path / "lossy", sections)
+    assert watch.failures == []
+    assert sum(map(len, lost_first(tmp_path / "lossy", AGENTS).values())) > 0
+    calm = in_twin(tmp_path / "calm", sections)
+    for agent in range(AGENTS):
+        mine = read_final(tmp_path / "lossy", agent)["model"]
+        np.testing.assert_array_equal(mine, read_final(calm, agent)["model"])
+        np.testing.assert_allclose(mine, exact(tmp_path / "lossy", list(range(AGENTS))), atol=1e-5)
 
 
 def test_without_dropouts_who_is_left_stops_and_says_who_is_missing(tmp_path: Path) -> None:
