@@ -102,6 +102,10 @@ def _draw(axis: Axes, panel: Panel) -> None:
         axis.axhline(value, color=PALETTE[-1 - number % 5], linewidth=1.2, linestyle=":", label=label)
     if panel.x_log:
         axis.set_xscale("log")
+        places = sorted({float(x) for series in panel.series for x in series.x})
+        if len(places) <= 12:
+            axis.set_xticks(places, [f"{place:g}" for place in places])
+            axis.set_xticks([], minor=True)
     if panel.y_log:
         axis.set_yscale("log")
     axis.set_xlabel(panel.x_label)
