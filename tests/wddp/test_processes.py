@@ -12,6 +12,7 @@ import pytest
 from coordinator_free import masking
 from coordinator_free.agents.aggregating import weights
 from coordinator_free.aggregation.masked_sum import named
+from node.audit import audit
 from node.faults import read_faults
 from node.run_folder import read_final, read_run
 from node.verify import verify
@@ -89,6 +90,38 @@ def test_who_comes_late_stops_and_the_average_is_that_of_the_others(tmp_path: Pa
     for agent in others:
         assert final(folder, agent)["code"] == 0
         np.testing.assert_array_equal(read_final(folder, agent)["model"], exact(folder, others))
+
+
+def test_a_private_masked_run_that_loses_a_party_has_the_noise_that_was_charged(tmp_path: Path) -> None:
+    """Four noisy sums, the later ones without one party: the audit makes them from the log, and tests their noise."""
+    folder = tmp_path / "private"
+    sections = averaging(dropouts=1, on_silent="carry-on", delay="200 ms", silent=2.0)
+    sections["learning"] = {
+        "algorithm": "gradient-descent",
+        "loss": "logistic",
+        "aggregation": "masked-sum",
+        "step": 1.0,
+        "smoothness": "bound",
+    }
+    sections["clock"] = {"updates": 4}
+    sections["privacy"] = {
+        "mechanism": "gaussian",
+        "epsilon": 1.0,
+        "delta": 1e-5,
+        "clip": 0.5,
+        "observer": "sum",
+        "dropouts": 1,
+        "colluders": 1,
+    }
+    watch = ran(folder, sections)
+    [killed] = read_faults(folder)[0]["agents"]
+    assert [failure["who"] for failure in watch.failures] == [f"agent-{killed:04d}"]
+    found = audit(folder, trials=500, secret=bytes(32))
+    assert found.ok, found.findings
+    assert found.noise["releases"] == 4
+    assert found.others["masked_sums"]["sums"] == 4
+    for agent in found.agents:
+        assert agent.attacked <= agent.accounted <= 1.0
 
 
 def test_push_sum_on_a_network_that_loses_a_tenth_is_the_twins_to_the_last_bit(tmp_path: Path) -> None:
