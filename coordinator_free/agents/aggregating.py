@@ -144,7 +144,7 @@ class Aggregating:
             "release_dimension": width,
             "learning": {
                 "sizes": [int(size) for size in sizes],
-                "schedule": steps,
+                "schedule": steps if kind == "flood" else [],
                 "adjacent": adjacent,
                 "stage_rounds": rounds,
             },

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +15,22 @@ import pytest
 from coordinator_free import masking
 from coordinator_free.agents.aggregating import weights
 from coordinator_free.aggregation.masked_sum import named
+from node import launcher
 from node.audit import audit
-from node.faults import read_faults
 from node.run_folder import read_final, read_run
+from node.status import read_status
 from node.verify import verify
 from tests.network.test_target import in_twin, lost_first, releases
-from tests.node.clusters import final, ran
+from tests.node.clusters import dealt, final, ran
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
-AGENTS, STEPS, STEP = 5, 6, 1.0
+AGENTS, STEPS, STEP = 4, 6, 1.0
+VICTIM = 2
 
 
 def averaging(*, dropouts: int, **network: Any) -> dict[str, Any]:
-    """Each link takes a second, so who is killed early has said its key and nothing else."""
+    """Each link takes two seconds, so who falls silent when all have said their keys has said nothing else."""
     return {
         "run": {"seed": 3},
         "data": {"source": "breast-cancer", "agents": AGENTS, "split": "random", "floor": 20},
@@ -39,9 +44,42 @@ def averaging(*, dropouts: int, **network: Any) -> dict[str, Any]:
         },
         "clock": {"updates": 1},
         "privacy": {"dropouts": dropouts},
-        "network": {"repeat": 0.2, "linger": 4.0, "silent": 2.5, "delay": "1 s", **network},
-        "event": [{"at": 0.2, "fault": "kill", "target": "one"}],
+        "network": {"repeat": 0.2, "linger": 4.0, "silent": 6.0, "delay": "2 s", **network},
     }
+
+
+def sent(folder: Path, agent: int) -> int:
+    status = read_status(folder / "agents" / f"agent-{agent:04d}" / "status")
+    return 0 if status is None else status.sent
+
+
+def keys_are_out(folder: Path) -> Callable[[launcher.Progress], bool]:
+    """All have said their keys, and these had a while to leave their processes: less than a link takes."""
+    since: list[float] = []
+
+    def out(_: launcher.Progress) -> bool:
+        if not since and all(sent(folder, agent) for agent in range(AGENTS)):
+            since.append(time.monotonic())
+        return bool(since) and time.monotonic() >= since[0] + 0.5
+
+    return out
+
+
+def ran_without(
+    folder: Path, sections: dict[str, Any], moment: Callable[[launcher.Progress], bool], *, late: bool = False
+) -> launcher.Watch:
+    """Run to the end; at the ``moment`` the victim is killed, or stopped until the others have gone on without it."""
+    cluster = launcher.Cluster(folder, dealt(folder, sections), AGENTS)
+    cluster.start()
+    try:
+        cluster.watch(until=moment)
+        os.kill(cluster.alive[VICTIM], signal.SIGSTOP if late else signal.SIGKILL)
+        if late:
+            cluster.watch(until=lambda _: all(sent(folder, j) >= 4 for j in range(AGENTS) if j != VICTIM))
+            os.kill(cluster.alive[VICTIM], signal.SIGCONT)
+        return cluster.watch()
+    finally:
+        cluster.close()
 
 
 def exact(folder: Path, present: list[int]) -> np.ndarray:
@@ -59,8 +97,8 @@ def exact(folder: Path, present: list[int]) -> np.ndarray:
 
 def test_the_average_of_a_killed_party_is_that_of_the_others_to_the_last_bit(tmp_path: Path) -> None:
     folder = tmp_path / "killed"
-    watch = ran(folder, averaging(dropouts=1, on_silent="carry-on"))
-    [killed] = read_faults(folder)[0]["agents"]
+    watch = ran_without(folder, averaging(dropouts=1, on_silent="carry-on"), keys_are_out(folder))
+    killed = VICTIM
     [failure] = watch.failures
     assert (failure["who"], failure["status"]) == (f"agent-{killed:04d}", -signal.SIGKILL)
     present = [j for j in range(AGENTS) if j != killed]
@@ -79,10 +117,8 @@ def test_the_average_of_a_killed_party_is_that_of_the_others_to_the_last_bit(tmp
 def test_who_comes_late_stops_and_the_average_is_that_of_the_others(tmp_path: Path) -> None:
     """Paused after its key, it says its masked vector when its pairwise masks are open, and nothing after that."""
     folder = tmp_path / "late"
-    sections = averaging(dropouts=1, on_silent="carry-on", linger=12.0)
-    sections["event"] = [{"at": 0.2, "fault": "pause", "target": "one", "lasting": 9.0}]
-    ran(folder, sections)
-    [late] = read_faults(folder)[0]["agents"]
+    ran_without(folder, averaging(dropouts=1, on_silent="carry-on"), keys_are_out(folder), late=True)
+    late = VICTIM
     others = [j for j in range(AGENTS) if j != late]
     assert final(folder, late)["code"] == 5
     assert "stopped speaking: " in final(folder, late)["reason"]
@@ -113,9 +149,9 @@ def test_a_private_masked_run_that_loses_a_party_has_the_noise_that_was_charged(
         "dropouts": 1,
         "colluders": 1,
     }
-    watch = ran(folder, sections)
-    [killed] = read_faults(folder)[0]["agents"]
-    assert [failure["who"] for failure in watch.failures] == [f"agent-{killed:04d}"]
+    # It is killed in the first sum, or in the second: the keys are known when anything but a key is said.
+    watch = ran_without(folder, sections, lambda _: sent(folder, VICTIM) >= 5)
+    assert [failure["who"] for failure in watch.failures] == [f"agent-{VICTIM:04d}"]
     found = audit(folder, trials=500, secret=bytes(32))
     assert found.ok, found.findings
     assert found.noise["releases"] == 4
@@ -127,7 +163,6 @@ def test_a_private_masked_run_that_loses_a_party_has_the_noise_that_was_charged(
 def test_push_sum_on_a_network_that_loses_a_tenth_is_the_twins_to_the_last_bit(tmp_path: Path) -> None:
     """Who waits repeats itself, so no round lacks a message, and cumulative sums would make up for one that did."""
     sections = averaging(dropouts=0, loss=0.1, delay="2 ms", repeat="50 ms")
-    del sections["event"]
     sections["topology"] = {"kind": "ring"}
     sections["learning"] |= {"aggregation": "push-sum", "push_rounds": 40}
     watch = ran(tmp_path / "lossy", sections)
@@ -142,8 +177,8 @@ def test_push_sum_on_a_network_that_loses_a_tenth_is_the_twins_to_the_last_bit(t
 
 def test_without_dropouts_who_is_left_stops_and_says_who_is_missing(tmp_path: Path) -> None:
     folder = tmp_path / "stopped"
-    ran(folder, averaging(dropouts=0, on_silent="stop"))
-    [killed] = read_faults(folder)[0]["agents"]
+    ran_without(folder, averaging(dropouts=0, on_silent="stop"), keys_are_out(folder))
+    killed = VICTIM
     for agent in range(AGENTS):
         if agent != killed:
             assert final(folder, agent)["code"] == 5
