@@ -24,6 +24,10 @@ from coordinator_free.privacy.mechanisms import Mechanism
 from coordinator_free.release import FloatArray, Release
 
 
+class Halt(ValueError):
+    """Why an agent cannot go on, in one line: raised by its ``receive`` or ``wake``. It says nothing new from there."""
+
+
 class Activation(Enum):
     """When an agent wakes: a declared property of its algorithm."""
 

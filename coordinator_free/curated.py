@@ -53,26 +53,32 @@ def noisy_descent(
     return theta
 
 
-def output_perturbation(
-    problems: Sequence[LocalProblem], epsilon: float, convexity: float, random: np.random.Generator
-) -> FloatArray:
-    """Pathak, Rane and Raj (2010) as printed: the equal average of the parties' minimisers, plus one Laplace noise.
-
-    Each party minimises its mean loss + convexity/2 |theta|^2. The noise has the scale 2 / (n_(1) epsilon convexity)
-    in each coordinate, n_(1) the smallest party: for what it truly gives see `output_perturbation_epsilon`. Rows of
-    norm at most 1 and slopes of at most 1 are assumed. Shape (p,).
-    """
+def average_of_minimisers(problems: Sequence[LocalProblem], convexity: float) -> FloatArray:
+    """The equal average of the parties' minimisers of mean loss + convexity/2 |theta|^2, shape (p,)."""
     local = [replace(problem, regularisation=convexity / 2.0).minimiser() for problem in problems if problem.records]
+    return np.asarray(np.mean(local, axis=0))
+
+
+def output_perturbation_scale(problems: Sequence[LocalProblem], epsilon: float, convexity: float) -> float:
+    """The printed scale of the Laplace noise in each coordinate: 2 / (n_(1) epsilon convexity).
+
+    n_(1) is the smallest party's size. Source: Pathak, Rane and Raj (2010), *Multiparty differential privacy via
+    aggregation of locally trained classifiers*: an encrypted protocol adds it to the equal average of the minimisers.
+    """
     smallest = min(problem.records for problem in problems if problem.records)
-    scale = 2.0 / (smallest * epsilon * convexity)
-    return np.asarray(np.mean(local, axis=0) + random.laplace(scale=scale, size=problems[0].dimension))
+    return 2.0 / (smallest * epsilon * convexity)
 
 
 def output_perturbation_epsilon(epsilon: float, delta: float, parties: int, dimension: int) -> float:
-    """The true epsilon of that average at ``delta``, for who sees nothing but it.
+    """The true epsilon of that noisy average at ``delta``, for who sees nothing but it.
 
-    The average moves by 2 / (parties n_(1) convexity) in L2, so by sqrt(dimension) times that in L1, which is the norm
-    that Laplace noise needs: the printed scale drops 1 / parties and takes the L2 distance for the L1 one.
+    From first principles, for rows of norm at most 1 and slopes of at most 1: let F = 1/n sum_k loss_k +
+    convexity/2 |theta|^2, and F' with one record replaced. Their gradients differ by (g - g')/n anywhere, of length at
+    most 2/n. At the minimiser of F' the gradient of F is therefore at most 2/n long, and F is strongly convex, so the
+    minimisers are at most 2 / (n convexity) apart in L2, and the average over the parties moves by at most
+    2 / (parties n_(1) convexity). Independent Laplace noise of scale b loses |shift|_1 / b, and in L1 the shift is up
+    to sqrt(dimension) times as long. Over the printed scale that is sqrt(dimension) / parties times epsilon: the
+    printed one drops 1 / parties, which is too much noise, and takes L2 for L1, which is too little.
     """
     shift = math.sqrt(dimension) / parties
     return total([Laplace(shift, 1.0 / epsilon)], delta).epsilon

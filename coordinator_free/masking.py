@@ -22,6 +22,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from coordinator_free.agent import Halt
 from coordinator_free.release import FloatArray
 
 Words = npt.NDArray[np.uint64]
@@ -34,7 +35,7 @@ SEED_BYTES = 16
 _LIMIT = 2.0**63
 
 
-class MaskError(ValueError):
+class MaskError(Halt):
     """A masked sum that cannot be made, or would not be safe."""
 
 
@@ -240,10 +241,13 @@ def unmasked(
 # --- who may sum -----------------------------------------------------------------------------------------------------
 
 
-def check_graph(agents: int, degrees: Sequence[int], connectivity: int, colluders: int) -> None:
-    """Raise `MaskError` unless a masked sum hides each agent from ``colluders`` others who pool what they know.
+def check_graph(agents: int, degrees: Sequence[int], connectivity: int, colluders: int, dropouts: int = 0) -> None:
+    """Raise `MaskError` unless a masked sum hides each agent from ``colluders`` others who pool what they know, though
+    up to ``dropouts`` others are absent, and can be made without these.
 
-    ``connectivity``: how many agents must be taken away to cut the mask graph.
+    ``connectivity``: how many agents must be taken away to cut the mask graph. With no more absent than these bounds
+    allow, two sums of different sets of agents cannot both be opened: who is in one of them only has shares revealed by
+    more than half of its neighbours, and all these would have to be absent from the other.
     """
     if agents < 3:
         raise MaskError(f"a masked sum of {agents} agents: the sum and one's own value give the other's; 3 or more")
@@ -254,7 +258,18 @@ def check_graph(agents: int, degrees: Sequence[int], connectivity: int, colluder
             f"privacy.colluders = {colluders}: taking {connectivity} agents away cuts the mask graph, so as many "
             f"colluders could see the sum of a part; accepted: below {connectivity}, or a denser graph"
         )
+    if dropouts and colluders + dropouts >= connectivity:
+        raise MaskError(
+            f"privacy.dropouts = {dropouts}: with {colluders} colluders, taking {connectivity} agents away cuts the "
+            f"mask graph; accepted: up to {connectivity - 1 - colluders}, or a denser graph"
+        )
     needed = min(threshold(degree) for degree in degrees)
+    spare = min(min(degree - threshold(degree), threshold(degree) - colluders) for degree in degrees)
+    if dropouts > max(0, spare):
+        raise MaskError(
+            f"privacy.dropouts = {dropouts}: an own mask could not be rebuilt by those who stay; accepted: up to "
+            f"{max(0, spare)}, or a denser graph"
+        )
     if colluders >= needed:
         raise MaskError(
             f"privacy.colluders = {colluders}: {needed} neighbours can rebuild an own mask; accepted: below {needed}, "

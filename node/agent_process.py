@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from coordinator_free.agent import Activation, Agent
+from coordinator_free.agent import Activation, Agent, Halt
 from coordinator_free.agents.registry import make
 from coordinator_free.clocks import waits
 from coordinator_free.conditions import conditions
@@ -647,8 +647,8 @@ def live(agent: Agent, ledger: LedgerFile, around: Surroundings, post: Post) -> 
         life.become_ready()
         try:
             life.speak_and_hear()
-        except (LedgerError, OSError) as error:
-            code, reason = LEDGER, f"stopped speaking: {error}"
+        except (LedgerError, OSError, Halt) as error:
+            code, reason = SILENT if isinstance(error, Halt) else LEDGER, f"stopped speaking: {error}"
             life.fail(reason)
         life.see_neighbours_out()
     except AgentFailure as failure:

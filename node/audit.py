@@ -15,13 +15,15 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from coordinator_free.agent import Agent, Setting
 from coordinator_free.agents.admm import Admm
+from coordinator_free.agents.aggregating import Aggregating
 from coordinator_free.agents.anchors import Anchor
 from coordinator_free.agents.averaging import Averaging, Descent
 from coordinator_free.agents.dual_perturbation import DualPerturbation
@@ -29,6 +31,7 @@ from coordinator_free.agents.propagation import Propagation
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.attacks import (
     local_descent,
+    masked_sums,
     membership,
     noise_tests,
     objective,
@@ -45,7 +48,7 @@ from coordinator_free.attacks.worst_case import sampled_states, worst_alternativ
 from coordinator_free.privacy.accounting import Total, total
 from coordinator_free.privacy.analytic_gaussian import gaussian_mu
 from coordinator_free.privacy.ledger import LedgerError
-from coordinator_free.privacy.mechanisms import Mechanism
+from coordinator_free.privacy.mechanisms import Gaussian, Mechanism
 from coordinator_free.release import FloatArray
 from node.ledger_file import LedgerFile
 from node.recorded import Recording, read_recording
@@ -54,6 +57,8 @@ from node.shard import agent_folder, setting
 MOST_AGENTS = 100
 """Up to this many agents all are attacked unless some are named; of more, `SAMPLE`."""
 SAMPLE = 20
+TRIALS = 1199
+"""Fresh local descents that a release's noise is compared with."""
 _CERTAIN = 1e-3
 """A correct run has a finding "attacked exceeds accounted" at most this often."""
 _VECTORISED = "coordinate-descent"
@@ -191,6 +196,7 @@ class Auditor:
             "reconstruction": self.reconstruction(chosen),
             "membership": self.membership(),
             "side_channels": self.side_channels(),
+            "masked_sums": self.masked_sums(),
         }
         return Audit(
             name=self._run.manifest["name"],
@@ -286,10 +292,14 @@ class Auditor:
         """Invert every release to its noise, and test that."""
         rows: list[noise_tests.NoiseRow] = []
         not_inverted = []
+        local: dict[int, FloatArray] = {}
         for agent in range(self._run.agents):
-            if not self._private or self._run.problems[agent].records == 0:
+            if not self._private or self._run.problems[agent].records == 0 or self._masked:
                 continue
             try:
+                if (descent := self._descent(agent)) is not None:
+                    local[agent] = self._distances(agent, descent)
+                    continue
                 inverted = self.inverted(agent)
             except NotPerturbed:
                 try:
@@ -303,6 +313,8 @@ class Auditor:
                 self.notes.append(f"noise of agent {agent} not tested: {error}")
                 continue
             rows += self._rows(agent, inverted)
+        if self._private and self._masked:
+            rows += self._noise_of_sums()
         own = {row.agent: row.mechanism.name for row in rows if ":" in row.mechanism.name}
         self.notes += [
             f"noise of mechanism {name} not tested: only its class knows its law" for name in sorted(set(own.values()))
@@ -310,6 +322,9 @@ class Auditor:
         not_inverted += sorted(own)
         rows = [row for row in rows if row.agent not in own]
         verdict = noise_tests.examine(rows)
+        if local:
+            tests = (*verdict.tests, local_descent.law(local))
+            verdict = replace(verdict, tests=tests, releases=verdict.releases + len(local))
         self.findings += verdict.findings
         return {
             "ok": verdict.ok,
@@ -318,6 +333,62 @@ class Auditor:
             "tests": [{"name": t.name, "p_value": t.p_value, "detail": t.detail} for t in verdict.tests],
             "not_tested": not_inverted,
         }
+
+    def _distances(self, agent: int, descent: Descent) -> FloatArray:
+        """How far off the agent's release and fresh ones are. Raises `InversionError`."""
+        problem, first = self._run.problems[agent], self._recording.heard.get((agent, 0))
+        if first is None:
+            raise InversionError(f"release 0 of agent {agent} was not heard")
+        if local_descent.affordable(TRIALS, problem.records, problem.dimension, descent.steps) < TRIALS:
+            raise InversionError("too many records, features and steps to run a local descent again often enough")
+        charged = self._accounts[agent].mechanism(0)
+        due = self._agent(agent).charge(0)
+        if charged is not None and due is not None:
+            descent = replace(descent, deviation=descent.deviation * charged.scale / due.scale)
+        noise = FreshNoise(self._secret + b"law" + agent.to_bytes(4, "big"))
+        released = noised_part(self._agent(agent), first)
+        return local_descent.distances(self._setting(agent), descent, released, TRIALS, noise)
+
+    # Masked sums: whoever listens sees these, and no agent's own vectors.
+
+    @property
+    def _masked(self) -> bool:
+        learning = self._run.public[0]["learning"]
+        return issubclass(self._make, Aggregating) and learning.get("aggregation") == "masked-sum"
+
+    @cached_property
+    def _sums(self) -> list[masked_sums.Sum]:
+        """Raises `InversionError`."""
+        agents = [cast("Aggregating", self._agent(agent)) for agent in range(self._run.agents)]
+        return masked_sums.overhear(agents, self._recording.heard)
+
+    def _noise_of_sums(self) -> list[noise_tests.NoiseRow]:
+        try:
+            heard = [(s, s.law) for s in self._sums]
+        except InversionError as error:
+            self.notes.append(f"noise of the masked sums not tested: {error}")
+            return []
+        self.notes.append("the noise tested is that of the masked sums: as agent 0's")
+        return [
+            noise_tests.NoiseRow(0, s.index, s.noise, law, on_grid=False)
+            for s, law in heard
+            if isinstance(law, Gaussian)
+        ]
+
+    def masked_sums(self) -> dict[str, Any] | None:
+        """What can be told of single parties when all masks that were opened are taken off; None for other runs."""
+        if not self._masked:
+            return None
+        try:
+            guesses, right, p_value = masked_sums.guessed(self._sums)
+        except InversionError:
+            return None
+        if p_value < _CERTAIN:
+            self.findings.append(
+                f"masked sums: {right} of {guesses} guesses at signs of the parties' numbers are right "
+                f"(p = {p_value:.1e})"
+            )
+        return {"sums": len(self._sums), "guesses": guesses, "right": right, "p_value": p_value}
 
     def _hidden(self, agent: int) -> list[noise_tests.NoiseRow]:
         """Noise that is in the objective. Raises `InversionError`."""
@@ -423,6 +494,10 @@ class Auditor:
                 worst = worst_alternative(world, at, record=record, row_bound=self._row_bound(agent))
                 scores = attack_scores(world, worst.replacement, 2 * trials, noise)
                 replaced, attained = worst.replacement.record, worst.attained
+            elif self._masked:
+                found, replaced = self._worst_shifts_of_sums(agent, record)
+                scores = shift_scores(found, 2 * trials, noise)
+                attained = found.attained
             elif self._private and self._perturbs_objective(agent):
                 rounds, capacity = self._rounds(agent), self._capacity(agent)
                 made = objective.affordable(trials, problem.records, problem.dimension, len(rounds))
@@ -465,6 +540,18 @@ class Auditor:
         mechanisms = self._mechanisms(agent)
         for candidate in candidates(self._setting(agent), record=record, row_bound=self._row_bound(agent)):
             found = shifts(self._make, self._setting(agent), candidate, own, self._recording.heard, mechanisms)
+            if best is None or found.divergence > best[0].divergence:
+                best = found, candidate.record
+        assert best is not None
+        return best
+
+    def _worst_shifts_of_sums(self, agent: int, record: int | None) -> tuple[Shifts, int]:
+        own, sums = self._setting(agent), self._sums
+        best: tuple[Shifts, int] | None = None
+        for candidate in candidates(own, record=record):
+            changed = replace(own, problem=candidate.apply(own.problem))
+            as_is, other = (cast("Aggregating", self._make(s)) for s in (own, changed))  # type: ignore[call-arg]
+            found = masked_sums.shifts(as_is, other, sums)
             if best is None or found.divergence > best[0].divergence:
                 best = found, candidate.record
         assert best is not None

@@ -102,6 +102,10 @@ def _draw(axis: Axes, panel: Panel) -> None:
         axis.axhline(value, color=PALETTE[-1 - number % 5], linewidth=1.2, linestyle=":", label=label)
     if panel.x_log:
         axis.set_xscale("log")
+        places = sorted({float(x) for series in panel.series for x in series.x})
+        if len(places) <= 12:
+            axis.set_xticks(places, [f"{place:g}" for place in places])
+            axis.set_xticks([], minor=True)
     if panel.y_log:
         axis.set_yscale("log")
     axis.set_xlabel(panel.x_label)
@@ -123,7 +127,7 @@ def _plain(axis: Axes) -> None:
         axis.spines[side].set_visible(False)
     for side in ("left", "bottom"):
         axis.spines[side].set_color(MUTED)
-    axis.tick_params(colors=INK, labelsize=9)
+    axis.tick_params(which="both", colors=INK, labelsize=9)
     axis.grid(True, color=GRID_INK, linewidth=0.8)
     axis.set_axisbelow(True)
 

@@ -204,7 +204,7 @@ class PrivacySection(Section):
     colluders: Annotated[int, Field(ge=0)] = 0
     """Agents of a masked sum that may pool what they know."""
     dropouts: Annotated[int, Field(ge=0)] = 0
-    """Agents of a masked sum whose part of the noise may be missing."""
+    """Agents that may be absent from a masked sum: so the noise of the others is enough, and masks are repaired."""
 
     @field_validator("mechanism")
     @classmethod
@@ -640,7 +640,8 @@ def _members_can_change(c: Configuration) -> str | None:
 
 def _carried_on(c: Configuration) -> str | None:
     kind = algorithm(c.learning.algorithm)
-    if c.network.on_silent == "carry-on" and _in_rounds(c) and not getattr(kind, "carries_on", False):
+    repaired = c.learning.aggregation == "masked-sum" and c.privacy.dropouts > 0
+    if c.network.on_silent == "carry-on" and _in_rounds(c) and not (repaired or getattr(kind, "carries_on", False)):
         return f'network.on_silent = "carry-on": {kind.name} needs every release of a round; accepted: "wait", "stop"'
     return None
 

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from coordinator_free import masking
-from coordinator_free.agent import Activation, Setting
+from coordinator_free.agent import Activation, Halt, Setting
 from coordinator_free.agents.settings import SettingError, checked
 from coordinator_free.aggregation import flood, masked_sum
 from coordinator_free.aggregation.flood import Flood
@@ -36,8 +36,8 @@ AGGREGATIONS = ("flood", "push-sum", "masked-sum")
 WEIGHTINGS = ("size", "equal")
 
 
-class AggregationError(SettingError):
-    """Aggregation that cannot be run as asked."""
+class AggregationError(SettingError, Halt):
+    """Aggregation that cannot be run as asked, or cannot go on."""
 
 
 def weights(sizes: Sequence[int], weighting: str) -> FloatArray:
@@ -79,6 +79,7 @@ class Aggregating:
         self._observer = str(learning.get("observer") or "releases")
         self._sizes = [int(size) for size in learning["sizes"]]
         self._shares = weights(self._sizes, str(learning.get("weighting") or "size"))
+        self._dropouts = int(learning.get("dropouts") or 0) if self._kind == "masked-sum" else 0
         self._private = setting.mechanism != "none" and setting.problem.records > 0
         self._check()
         self._aggregator = self._make()
@@ -131,15 +132,19 @@ class Aggregating:
 
             degrees = [len(near) for near in adjacent]
             connectivity = nx.node_connectivity(nx.Graph([(i, j) for i, near in enumerate(adjacent) for j in near]))
-            masking.check_graph(network.agents, degrees, connectivity, int(learning.get("colluders") or 0))
+            dropouts = int(learning.get("dropouts") or 0)
+            colluders = int(learning.get("colluders") or 0)
+            masking.check_graph(network.agents, degrees, connectivity, colluders, dropouts)
+            if dropouts:
+                rounds = flood.enough(network.agents, connectivity, dropouts)
             rounds, first = 2 * rounds, 1
-            width = masked_sum.width(dimension, max(degrees), 1 + network.agents)
+            width = masked_sum.width(dimension, adjacent, 1 + network.agents)
         return {
             "releases": first + cls.stages(updates) * rounds,
             "release_dimension": width,
             "learning": {
                 "sizes": [int(size) for size in sizes],
-                "schedule": steps,
+                "schedule": steps if kind == "flood" else [],
                 "adjacent": adjacent,
                 "stage_rounds": rounds,
             },
@@ -170,8 +175,12 @@ class Aggregating:
             if setting.mechanism != "gaussian":
                 raise AggregationError(f'privacy.mechanism = "{setting.mechanism}": the noise of a sum is "gaussian"')
             noisy = sum(size > 0 for size in self._sizes)
-            absent = int(learning.get("colluders") or 0) + int(learning.get("dropouts") or 0)
-            shared_deviation(1.0, noisy, absent)
+            shared_deviation(1.0, noisy, self._absent)
+
+    @property
+    def _absent(self) -> int:
+        """Parts of a sum's noise that may be missing, or known to who looks."""
+        return int(self._setting.learning.get("colluders") or 0) + self._dropouts
 
     @property
     def _step(self) -> float:
@@ -193,7 +202,13 @@ class Aggregating:
             raise AggregationError("a masked sum needs each agent's secret")
         agreement = [math.log2(masking.GRID), *self._shares.tolist()]
         return MaskedSum(
-            setting.agent, learning["schedule"], learning["adjacent"], setting.dimension, setting.secret, agreement
+            setting.agent,
+            self._stage_rounds // 2,
+            learning["adjacent"],
+            setting.dimension,
+            setting.secret,
+            agreement,
+            self._dropouts,
         )
 
     # -- one stage ------------------------------------------------------------------------------------------------
@@ -257,10 +272,8 @@ class Aggregating:
         due = self._stage_charge(stage)
         if due is None:
             return part
-        learning = self._setting.learning
-        absent = int(learning.get("colluders") or 0) + int(learning.get("dropouts") or 0)
         noisy = sum(size > 0 for size in self._sizes)
-        deviation = shared_deviation(due.scale, noisy, absent)
+        deviation = shared_deviation(due.scale, noisy, self._absent)
         # The value is rounded to the grid before the noise is added, as its booked sensitivity says.
         rounded = np.rint(part / masking.GRID) * masking.GRID
         noise = standard_normal(Stream(self._setting.secret, stage), self._setting.dimension)
@@ -280,13 +293,17 @@ class Aggregating:
     def _close(self, stage: int) -> None:
         aggregator = self._aggregator
         if isinstance(aggregator, MaskedSum):
-            average = aggregator.result()
+            average = aggregator.result() / self.kept(aggregator.present)
         elif isinstance(aggregator, Flood):
             average = self._shares @ aggregator.table
         else:
             aggregator.absorb()
             average = aggregator.ratio
         self._apply(stage, average)
+
+    def kept(self, present: Sequence[int]) -> float:
+        """The weight of a sum's parties: 1 where all are present."""
+        return 1.0 if len(present) == len(self._shares) else float(self._shares[list(present)].sum())
 
     # -- the agent's interface ------------------------------------------------------------------------------------
 
@@ -309,6 +326,8 @@ class Aggregating:
 
     def receive(self, release: Release) -> None:
         current = self._next - 1
+        if release.round is not None and release.round > current:
+            raise AggregationError(f"the others went on without this agent: they are in round {release.round} of sums")
         if release.round != current or release.sender in self._heard:
             return
         self._consumed.append(release)
@@ -319,18 +338,30 @@ class Aggregating:
             aggregator.hear(release.sender, release.vector)
         elif isinstance(aggregator, MaskedSum) and stage < 0:
             aggregator.hear_key(release.sender, release.vector)
+        elif isinstance(aggregator, MaskedSum):
+            aggregator.hear(release.sender, release.vector)
         else:
             aggregator.hear(step, release.sender, release.vector)
-        if len(self._heard) == len(self._setting.neighbours) and stage >= 0 and step == self._stage_rounds - 1:
+        if len(self._heard) == len(self._setting.neighbours):
+            self._complete(stage, step)
+
+    def _complete(self, stage: int, step: int) -> None:
+        if stage >= 0 and step == self._stage_rounds - 1:
             self._close(stage)
             self._closed = stage + 1
 
     def wake(self) -> Release | None:
         if self.finished:
             return None
-        if len(self._heard) < len(self._setting.neighbours):
-            missing = sorted(set(self._setting.neighbours) - self._heard)
-            raise AggregationError(f"round {self._next - 1}: nothing from agents {missing}; the average would be wrong")
+        missing = sorted(set(self._setting.neighbours) - self._heard)
+        if missing:
+            current = self._next - 1
+            # Of a masked sum some may be absent, but for the keys: what hides an agent rests on these.
+            if len(missing) > self._dropouts or current < self._first:
+                raise AggregationError(f"round {current}: nothing from agents {missing}; the average would be wrong")
+            self._complete(*self._place(current))
+            if self.finished:
+                return None
         return self._say()
 
     @property

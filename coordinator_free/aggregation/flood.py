@@ -3,7 +3,7 @@
 Rules that hold here:
 - In each step an agent says one vector: its own first, then what it heard and has not passed on, in the order in which
   it came, the lowest origin first. So who says what in which step is a function of the graph, known to all beforehand,
-  and a message needs no origin.
+  and a message needs no origin (`Flood`). Where some may fall silent it is not, and a message has one (`Relay`).
 - Who has nothing left to pass on repeats its own vector; that tells nobody anything new.
 """
 
@@ -13,8 +13,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from coordinator_free.agent import Halt
 from coordinator_free.release import FloatArray
 from topology.network import Network
+
+
+class FloodError(Halt):
+    """A vector that was not passed on as it came."""
+
 
 Schedule = list[list[int]]
 """Whose vector agent i says in step t: ``schedule[t][i]``."""
@@ -34,6 +40,17 @@ def schedule(network: Network) -> Schedule:
             waiting[i].extend(fresh)
         steps.append(said)
     return steps
+
+
+def enough(agents: int, connectivity: int, absent: int) -> int:
+    """Steps in which every vector that anybody passes on reaches all, though up to ``absent`` agents fall silent.
+
+    n vectors need n - 1 steps more than the longest way (Topkis 1985). What is left of a graph that ``connectivity``
+    agents cut has connectivity - absent disjoint ways between any two, the shortest of at most
+    (n - absent - 2) / (connectivity - absent) + 1 hops; who falls silent may have told one neighbour first.
+    """
+    longest = (agents - absent - 2) // (connectivity - absent) + 1
+    return agents - 1 + longest + absent
 
 
 def messages(steps: Schedule) -> int:
@@ -73,3 +90,62 @@ class Flood:
 
     def restore(self, state: Mapping[str, FloatArray]) -> None:
         self._table[:] = np.array(state["table"]).reshape(self._table.shape)
+
+
+class Relay:
+    """One agent's part in flooding vectors of ``width`` numbers of ``agents`` agents, of whom some may fall silent."""
+
+    def __init__(self, agent: int, agents: int, width: int) -> None:
+        self._agent = agent
+        self._table = np.zeros((agents, width))
+        self._known: set[int] = set()
+        self._waiting: list[int] = []
+        self._fresh: set[int] = set()
+
+    def begin(self, vector: FloatArray) -> None:
+        self._table[:] = 0.0
+        self._table[self._agent] = vector
+        self._known, self._waiting, self._fresh = {self._agent}, [self._agent], set()
+
+    def say(self) -> FloatArray:
+        """Whose vector, and the vector: shape (1 + width,)."""
+        self._waiting += sorted(self._fresh)
+        self._fresh.clear()
+        origin = self._waiting.pop(0) if self._waiting else self._agent
+        return np.append(float(origin), self._table[origin])
+
+    def hear(self, sender: int, message: FloatArray) -> None:
+        """Raises `FloodError` for what no honest neighbour says."""
+        origin = int(message[0])
+        if origin != message[0] or not 0 <= origin < len(self._table):
+            raise FloodError(f"agent {sender} passes on a vector of agent {message[0]:g}, who does not exist")
+        if origin not in self._known:
+            self._table[origin] = message[1:]
+            self._known.add(origin)
+            self._fresh.add(origin)
+        elif not np.array_equal(self._table[origin], message[1:]):
+            raise FloodError(f"agent {sender} passes on another vector of agent {origin} than was heard before")
+
+    @property
+    def heard(self) -> list[int]:
+        """Whose vectors are here, ascending, one's own too."""
+        return sorted(self._known)
+
+    @property
+    def table(self) -> FloatArray:
+        """Their vectors, shape (n, width); zeros for who was not heard."""
+        return self._table
+
+    def snapshot(self) -> dict[str, FloatArray]:
+        """To be taken between `say` and the first `hear`."""
+        return {
+            "table": self._table.copy(),
+            "known": np.array(self.heard, dtype=np.float64),
+            "waiting": np.array(self._waiting, dtype=np.float64),
+        }
+
+    def restore(self, state: Mapping[str, FloatArray]) -> None:
+        self._table[:] = np.array(state["table"]).reshape(self._table.shape)
+        self._known = {int(origin) for origin in state["known"]}
+        self._waiting = [int(origin) for origin in state["waiting"]]
+        self._fresh = set()

@@ -4,22 +4,27 @@ Three kinds of message, all of `width` numbers:
 
 - once, the *key*: the agent's X25519 public key, and the weights and grid that it sums with;
 - in each sum, the *masked* vector with the sealed shares of the agent's own seed, one for each neighbour;
-- then the *reveal*: the agent's shares of its neighbours' own seeds, all of whom it heard.
+- then the *reveal*: who the agent takes to be present, namely whose masked vectors it heard, and of each neighbour its
+  share of the own seed (present) or the pairwise seed (absent), never both.
 
-Masked vectors and reveals are flooded; keys only reach neighbours. A round is complete when all of it was heard, so
-here nobody is ever absent; `coordinator_free.masking` says what is revealed of one who is.
+Masked vectors and reveals are flooded, each with its origin; keys only reach neighbours.
+
+Rules that hold here:
+- Nothing is revealed where more than ``dropouts`` agents are absent: the noise of a sum is shared out for no fewer.
+- A sum is that of one set of agents, rebuilt from the reveals that name this very set. Who heard of another set than
+  the others, or of too few reveals, stops: a sum is never silently wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from coordinator_free import masking
-from coordinator_free.aggregation.flood import Flood
+from coordinator_free.aggregation.flood import Relay
 from coordinator_free.masking import MaskError
 from coordinator_free.release import FloatArray
 
@@ -30,47 +35,50 @@ SHARE_HALVES = masking.SEED_BYTES // 4
 class MaskedSum:
     """One agent's part in sums of vectors of ``dimension`` numbers.
 
-    ``steps`` is the flooding schedule; ``adjacent[i]`` are agent i's neighbours, ascending (the graph is public);
-    ``agreement`` the public numbers that all must sum with.
+    ``steps`` are those of one flood; ``adjacent[i]`` are agent i's neighbours, ascending (the graph is public);
+    ``agreement`` the public numbers that all must sum with; up to ``dropouts`` agents may be absent from a sum.
     """
 
     def __init__(
         self,
         agent: int,
-        steps: Sequence[Sequence[int]],
+        steps: int,
         adjacent: Sequence[Sequence[int]],
         dimension: int,
         secret: bytes,
         agreement: Sequence[float],
+        dropouts: int = 0,
     ) -> None:
         self._agent, self._adjacent, self._dimension, self._secret = agent, adjacent, dimension, secret
         self._neighbours = tuple(adjacent[agent])
-        self.width = width(dimension, max(map(len, adjacent)), len(agreement))
+        self._steps, self._dropouts = steps, dropouts
+        self.width = width(dimension, adjacent, len(agreement))
         self._agreement = [float(number) for number in agreement]
-        self._flood = Flood(agent, steps, self.width)
+        self._flood = Relay(agent, len(adjacent), self.width - 1)
         self._private = masking.derived(secret, "x25519")
         self._shared: dict[int, bytes] = {}
-        self._sealed: dict[int, bytes] = {}
+        self.present: list[int] = []
+        """Whose values the sum is of, ascending."""
         self._total = np.zeros(dimension, dtype=np.uint64)
         self._number = 0
 
     @property
     def rounds(self) -> int:
         """Messages of each agent in one sum."""
-        return 2 * self._flood.rounds
+        return 2 * self._steps
 
     # -- keys, once -----------------------------------------------------------------------------------------------
 
     def say_key(self) -> FloatArray:
         key = masking.public_key(self._private)
-        return self._padded(np.append(np.frombuffer(key, dtype="<u4").astype(np.float64), self._agreement))
+        return np.append(0.0, self._padded(np.append(_halves(key), self._agreement)))
 
     def hear_key(self, sender: int, message: FloatArray) -> None:
         """Agree with a neighbour; raises `MaskError` if it sums otherwise."""
+        message = message[1:]
         theirs = message[KEY_HALVES : KEY_HALVES + len(self._agreement)]
         masking.check_agreement(self._agreement, theirs.tolist(), sender)
-        key = message[:KEY_HALVES].astype("<u4").tobytes()
-        self._shared[sender] = masking.agreed(self._private, key)
+        self._shared[sender] = masking.agreed(self._private, _bytes(message[:KEY_HALVES]))
 
     # -- one sum --------------------------------------------------------------------------------------------------
 
@@ -83,45 +91,101 @@ class MaskedSum:
         needed = masking.threshold(len(self._neighbours))
         parts = masking.shares(own, self._neighbours, needed, self._secret, number)
         boxes = [masking.sealed(parts[j], self._shared[j], self._agent, number) for j in self._neighbours]
-        self._number, self._sealed = number, {}
+        self._number, self.present = number, []
         self._flood.begin(self._padded(np.concatenate([hidden, *map(_halves, boxes)])))
 
     def say(self, step: int) -> FloatArray:
-        if step == self._flood.rounds:
-            self._add_up()
+        """The message of ``step``; raises `MaskError` where too many are absent, before anything is revealed."""
+        if step == self._steps:
             self._flood.begin(self._padded(self._reveal()))
-        return self._flood.say(step % self._flood.rounds)
+        return self._flood.say()
 
-    def hear(self, step: int, sender: int, message: FloatArray) -> None:
-        self._flood.hear(step % self._flood.rounds, sender, message)
+    def hear(self, sender: int, message: FloatArray) -> None:
+        self._flood.hear(sender, message)
 
     def _add_up(self) -> None:
-        hidden = np.ascontiguousarray(self._flood.table[:, : 2 * self._dimension])
+        self.present = self._flood.heard
+        hidden = np.ascontiguousarray(self._flood.table[self.present, : 2 * self._dimension])
         self._total = masking.from_floats(hidden.reshape(-1)).reshape(len(hidden), -1).sum(axis=0, dtype=np.uint64)
-        for j in self._neighbours:
-            place = self._adjacent[j].index(self._agent)
-            start = 2 * self._dimension + SHARE_HALVES * place
-            self._sealed[j] = _bytes(self._flood.table[j, start : start + SHARE_HALVES])
 
     def _reveal(self) -> FloatArray:
-        held = {j: masking.sealed(box, self._shared[j], j, self._number) for j, box in self._sealed.items()}
-        holder = masking.Holder(held, {})
-        return np.concatenate([_halves(holder.reveal(j, present=True)[1]) for j in self._neighbours])
+        """Add up what was heard, and reveal what takes the masks off the sum of just that."""
+        self._add_up()
+        agents = len(self._adjacent)
+        if agents - len(self.present) > self._dropouts:
+            raise MaskError(
+                f"sum {self._number}: nothing from agents {sorted(set(range(agents)) - set(self.present))}, more than "
+                f"privacy.dropouts = {self._dropouts}; nothing is revealed"
+            )
+        held, pairs = {}, {}
+        for j in self._neighbours:
+            if j in self.present:
+                start = 2 * self._dimension + SHARE_HALVES * self._adjacent[j].index(self._agent)
+                box = _bytes(self._flood.table[j, start : start + SHARE_HALVES])
+                held[j] = masking.sealed(box, self._shared[j], j, self._number)
+            else:
+                pairs[j] = masking.pair_seed(self._shared[j], self._number)
+        holder = masking.Holder(held, pairs)
+        seeds = [_halves(holder.reveal(j, present=j in held)[1]) for j in self._neighbours]
+        return np.concatenate([named(self.present, agents), *seeds])
 
     def result(self) -> FloatArray:
-        """The sum of everybody's values, on the grid, once all was heard."""
-        boxes = _words(self._flood.table[:, : SHARE_HALVES * max(map(len, self._adjacent))])
-        seeds = []
+        """The sum of the values of all ``present``, on the grid, once all was heard; raises `MaskError`."""
+        own, dropped = self._opened()
+        return masking.from_words(masking.unmasked(self._total, own.values(), dropped))
+
+    def _opened(self) -> tuple[dict[int, bytes], dict[int, dict[int, bytes]]]:
+        """The own seeds of those present, and the pairwise seeds of the others, as revealed for this set of agents."""
+        flags = _flags(len(self._adjacent))
+        mine = named(self.present, len(self._adjacent))
+        table = self._flood.table
+        agreeing = {j for j in self._flood.heard if np.array_equal(table[j, :flags], mine)}
+        revealed = _words(table[:, flags : flags + SHARE_HALVES * max(map(len, self._adjacent))])
+        own: dict[int, bytes] = {}
+        dropped: dict[int, dict[int, bytes]] = {}
         for party, neighbours in enumerate(self._adjacent):
-            held = {}
+            seeds = {}
             for holder in neighbours:
-                start = SHARE_HALVES * self._adjacent[holder].index(party)
-                held[holder] = boxes[holder, start : start + SHARE_HALVES].tobytes()
-            seeds.append(masking.rebuilt(held, masking.threshold(len(neighbours))))
-        return masking.from_words(masking.unmasked(self._total, seeds, {}))
+                if holder in agreeing:
+                    start = SHARE_HALVES * self._adjacent[holder].index(party)
+                    seeds[holder] = revealed[holder, start : start + SHARE_HALVES].tobytes()
+            if party in self.present:
+                own[party] = masking.rebuilt(seeds, masking.threshold(len(neighbours)))
+                continue
+            silent = [holder for holder in neighbours if holder in self.present and holder not in seeds]
+            if silent:
+                raise MaskError(
+                    f"sum {self._number}: agents {silent} did not reveal their masks with agent {party}, who is absent"
+                )
+            dropped[party] = {holder: seeds[holder] for holder in neighbours if holder in self.present}
+        return own, dropped
+
+    def overhear(
+        self, masked: Iterable[tuple[int, FloatArray]], reveals: Iterable[tuple[int, FloatArray]]
+    ) -> tuple[FloatArray, dict[int, FloatArray]]:
+        """One sum, from all its (sender, message) pairs, for who has no key and takes no part in it.
+
+        The sum of all ``present``, and what is left of each one's vector, shape (dimension,), when every mask that was
+        opened is taken off. Raises what `result` and `hear` raise.
+        """
+        self._flood = Relay(self._agent, len(self._adjacent), self.width - 1)
+        for sender, message in masked:
+            self._flood.hear(sender, message)
+        self._add_up()
+        hidden = np.ascontiguousarray(self._flood.table[:, : 2 * self._dimension])
+        self._flood = Relay(self._agent, len(self._adjacent), self.width - 1)
+        for sender, message in reveals:
+            self._flood.hear(sender, message)
+        own, dropped = self._opened()
+        left = {}
+        for party in self.present:
+            opened = {absent: {party: seeds[party]} for absent, seeds in dropped.items() if party in seeds}
+            bare = masking.unmasked(masking.from_floats(hidden[party]), [own[party]], opened)
+            left[party] = masking.from_words(bare)
+        return masking.from_words(masking.unmasked(self._total, own.values(), dropped)), left
 
     def _padded(self, message: FloatArray) -> FloatArray:
-        padded = np.zeros(self.width)
+        padded = np.zeros(self.width - 1)
         padded[: message.size] = message
         return padded
 
@@ -131,6 +195,7 @@ class MaskedSum:
         state = self._flood.snapshot() | {
             "total": masking.to_floats(self._total),
             "number": np.array([float(self._number)]),
+            "present": np.array(self.present, dtype=np.float64),
         }
         if self._shared:
             state["shared"] = np.concatenate([_halves(self._shared[j]) for j in self._neighbours])
@@ -140,15 +205,29 @@ class MaskedSum:
         self._flood.restore(state)
         self._total = masking.from_floats(np.array(state["total"]))
         self._number = int(state["number"][0])
-        self._shared, self._sealed = {}, {}
+        self.present = [int(agent) for agent in state["present"]]
+        self._shared = {}
         if "shared" in state:
             keys = np.array(state["shared"]).reshape(len(self._neighbours), -1)
             self._shared = {j: _bytes(keys[k]) for k, j in enumerate(self._neighbours)}
 
 
-def width(dimension: int, most_neighbours: int, agreement: int) -> int:
-    """Numbers in each message."""
-    return max(2 * dimension + SHARE_HALVES * most_neighbours, KEY_HALVES + agreement)
+def width(dimension: int, adjacent: Sequence[Sequence[int]], agreement: int) -> int:
+    """Numbers in each message; the first is its origin."""
+    shares = SHARE_HALVES * max(map(len, adjacent))
+    return 1 + max(2 * dimension + shares, _flags(len(adjacent)) + shares, KEY_HALVES + agreement)
+
+
+def _flags(agents: int) -> int:
+    return -(-agents // 32)
+
+
+def named(present: Sequence[int], agents: int) -> FloatArray:
+    """A set of agents as 32-bit numbers, one bit for each agent."""
+    words = np.zeros(_flags(agents))
+    for agent in present:
+        words[agent // 32] += 2.0 ** (agent % 32)
+    return words
 
 
 def _halves(data: bytes) -> FloatArray:

@@ -7,18 +7,22 @@ direction in which the replaced record moves it without noise: where nothing ben
 Rules that hold here:
 - Steps, clipping, noise and mean are the agent's own (`coordinator_free.agents.averaging`), for many trials at once.
 - The release's rounding to the grid is left out: it can only hide something.
+
+The same trials say whether a release's noise is what was charged: `law`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from scipy import special
 
 from coordinator_free.agent import Setting
 from coordinator_free.agents.averaging import Descent
 from coordinator_free.attacks.likelihood_ratio import FreshNoise, Pair, Replacement
+from coordinator_free.attacks.noise_tests import NoiseTest
 from coordinator_free.release import FloatArray
 
 _BLOCK = 2_000_000
@@ -53,6 +57,54 @@ def scores(
             start = np.zeros((count, setting.dimension))
             found[world, low : low + count] = _descend(pair, world, start, descent, noise) @ along
     return found[0], found[1]
+
+
+def distances(setting: Setting, descent: Descent, released: FloatArray, trials: int, noise: FreshNoise) -> FloatArray:
+    """Squared distances of the release and ``trials`` fresh ones from their mean, over their spread; (1 + trials,).
+
+    Mean and covariance are those of all of them together, so no one of them is treated otherwise than the others.
+    """
+    as_is = Pair(setting, Replacement(0, setting.problem.x[0], float(setting.problem.y[0])))
+    block = max(1, _BLOCK // max(1, setting.problem.records))
+    drawn = [released[None, :]]
+    for low in range(0, trials, block):
+        start = np.zeros((min(block, trials - low), setting.dimension))
+        drawn.append(_descend(as_is, 0, start, descent, noise))
+    apart = np.concatenate(drawn)
+    apart -= apart.mean(axis=0)
+    if 4 * setting.dimension <= trials:
+        values, vectors = np.linalg.eigh(apart.T @ apart / len(apart))
+        apart = apart @ (vectors / np.sqrt(np.maximum(values, 1e-12 * values[-1])))
+    squares: FloatArray = np.einsum("ij,ij->i", apart, apart)
+    return squares
+
+
+def law(found: Mapping[int, FloatArray]) -> NoiseTest:
+    """Do the agents' releases (`distances`, by agent) look like fresh ones? One test for all together, and for each.
+
+    If the noise is what was charged, a run and the trials are exchangeable: of anything that is computed from all of
+    them alike, the run has the largest value with probability 1 / (1 + trials). Here that is how far the sum of the
+    squares, or any one of them, is from what is usual; cube roots make them nearly normal, and the largest of n is held
+    against what n normal variables have.
+    """
+    squares = np.stack(list(found.values()))
+    each, together = _standardised(squares), _standardised(squares.sum(axis=0, keepdims=True))[0]
+    level = 1.0 / squares.shape[1]
+    fair = float(special.ndtri(1.0 - level / 2.0) / special.ndtri(1.0 - level / (2.0 * len(found))))
+    unusual = np.maximum(np.abs(together), fair * np.abs(each).max(axis=0))
+    p_value = float(np.count_nonzero(unusual >= unusual[0])) / unusual.size
+    worst = int(np.abs(each[:, 0]).argmax())
+    usual = squares.mean(axis=1)
+    ratio, of_worst = math.sqrt(squares[:, 0].sum() / usual.sum()), math.sqrt(squares[worst, 0] / usual[worst])
+    detail = f"{ratio:.3f} of the charged in all releases, {of_worst:.3f} in that of agent {list(found)[worst]}"
+    return NoiseTest("local steps", p_value, detail)
+
+
+def _standardised(squares: FloatArray) -> FloatArray:
+    roots = np.cbrt(squares)
+    spread = roots.std(axis=1, keepdims=True)
+    scores: FloatArray = (roots - roots.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1.0)
+    return scores
 
 
 def affordable(trials: int, records: int, dimension: int, steps: int) -> int:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.status import Status
 from rich.table import Table
 
 if TYPE_CHECKING:
     from node.reproduce import Reproduction
 
+EVERY = 10.0
 WIDTH = 150
 """Columns of the table where it goes into a file or a pipe."""
 
@@ -59,7 +62,7 @@ def reproduce(
             seeds=seeds,
             overrides=tuple(override or ()),
             folder=folder / time.strftime("runs-%Y%m%dT%H%M%S"),
-            tell=lambda run: status.update(f"{figure}: {run} ..."),
+            tell=_teller(console, status, figure),
         )
         made = make(figure, request)
     document = {
@@ -74,6 +77,20 @@ def reproduce(
     else:
         wide = Console(highlight=False)
         _show(made, document, picture, wide if wide.is_terminal else Console(highlight=False, width=WIDTH))
+
+
+def _teller(console: Console, status: Status, figure: str) -> Callable[[str], None]:
+    """Shows which run is made: in place on a terminal, elsewhere a line for one every `EVERY` seconds."""
+    due = time.monotonic()
+
+    def tell(run: str) -> None:
+        nonlocal due
+        status.update(f"{figure}: {run} ...")
+        if not console.is_terminal and time.monotonic() >= due:
+            console.print(f"{figure}: {run} ...", soft_wrap=True)
+            due = time.monotonic() + EVERY
+
+    return tell
 
 
 def _list(as_json: bool) -> None:

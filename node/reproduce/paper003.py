@@ -11,8 +11,9 @@ Rules that hold here:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from itertools import pairwise
 from math import sqrt
 from pathlib import Path
@@ -26,6 +27,7 @@ from coordinator_free.agents.averaging import Averaging
 from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.observer import truth
 from coordinator_free.release import FloatArray
+from node.charts import Panel, Series
 from node.config import set_value
 from node.reproduce import OPEN, PUBLISHED, TRULY, FigureError, Reproduction, Request
 from node.trial import Trial
@@ -34,6 +36,8 @@ DELTA = 1e-3
 EPSILONS = (0.01, 0.05, 0.1, 0.25)
 PARTIES = (2, 4, 8, 16, 32)
 UNEVEN = (1.0, 3.0, 5.0, 7.0, 9.0)
+RUNS = 2
+"""Of each setting, where none are asked for: a thousand published steps on all rows of Adult take most of a minute."""
 UNBOUNDED = "unbounded"
 """For who hears a release that was not noised."""
 
@@ -124,6 +128,7 @@ def figure1(request: Request) -> Reproduction:
         figure.rows,
         figure.findings("epsilon", grows=True),
         figure.notes,
+        panels(figure.rows, "epsilon"),
     )
 
 
@@ -138,6 +143,7 @@ def figure2(request: Request) -> Reproduction:
         figure.rows,
         figure.findings("u"),
         figure.notes,
+        panels(figure.rows, "u"),
     )
 
 
@@ -156,7 +162,68 @@ def optimal_gap(request: Request) -> Reproduction:
         figure.rows,
         figure.findings("m, epsilon", gap=True),
         figure.notes,
+        panels(figure.rows, "m"),
     )
+
+
+LINES = {
+    "WD-DP": 0,
+    "simple average": 1,
+    "output perturbation": 2,
+    "descent in step": 3,
+    "descent in step, masked sums": 4,
+    CENTRAL: 5,
+    "each alone, nothing said": 6,
+}
+"""The colour of each method, whoever is the observer. The noisy average of minimisers is in the table alone: its noise
+would set the scale of every picture."""
+
+
+def panels(rows: Sequence[Mapping[str, Any]], over: str) -> list[Panel]:
+    """Accuracy and optimal gap of every method over ``over``, for each data set; over m the gap for each epsilon."""
+    made = []
+    x_label = {"epsilon": "epsilon", "u": "level of non-average u", "m": "parties m"}[over]
+    for source in dict.fromkeys(row["data"] for row in rows):
+        of = [row for row in rows if row["data"] == source]
+        groups: list[tuple[str, str, str, list[Mapping[str, Any]]]]
+        if over == "m":
+            groups = [
+                (
+                    f"Optimal gap at epsilon {epsilon:g}",
+                    "gap",
+                    "sd gap",
+                    [row for row in of if row["epsilon"] == epsilon],
+                )
+                for epsilon in dict.fromkeys(row["epsilon"] for row in of)
+            ]
+        else:
+            groups = [("Accuracy", "accuracy", "sd", of), ("Optimal gap", "gap", "sd gap", of)]
+        for title, value, spread, shown in groups:
+            series = []
+            for method in dict.fromkeys(row["method"] for row in shown):
+                line = [row for row in shown if row["method"] == method and row[value] is not None]
+                name = method.removesuffix(", releases seen")
+                if name not in LINES:
+                    continue
+                reading = "as published" if line[0]["reading"] == PUBLISHED else "truly private"
+                series.append(
+                    Series(
+                        name if line[0]["reading"] == OPEN else f"{name} ({reading})",
+                        [row[over] for row in line],
+                        [row[value] for row in line],
+                        [row[spread] or 0.0 for row in line],
+                        colour=LINES[name],
+                        dashed=line[0]["reading"] == PUBLISHED,
+                    )
+                )
+            levels = [
+                (name, mean(row[value] for row in shown if row["method"] == name))
+                for name in (MAJORITY, "no privacy, pooled")
+                if value == "accuracy"
+            ]
+            below = f"{source}; dashed: as published, band: one deviation over runs"
+            made.append(Panel(title, below, x_label, series, levels, x_log=over != "u", y_log=value == "gap"))
+    return made
 
 
 @dataclass
@@ -184,13 +251,19 @@ class _Figure:
         self._sources = sources(request)
         self.rows: list[dict[str, Any]] = []
         self._settings: list[tuple[str, dict[str, Any], dict[str, _Found]]] = []
-        for source, path in self._sources:
-            for changes, shown in settings:
-                if shown.get("u", 1.0) > SOURCES[source].uneven:
-                    continue
-                found = self._runs(source, path, changes, shown)
-                self._settings.append((source, shown, found))
-                self.rows += [_row(source, shown, changes, method, runs) for method, runs in found.items()]
+        self._bases: dict[tuple[Any, ...], _Base] = {}
+        planned = [
+            (source, path, changes, shown)
+            for source, path in self._sources
+            for changes, shown in settings
+            if shown.get("u", 1.0) <= SOURCES[source].uneven
+        ]
+        for place, (source, path, changes, shown) in enumerate(planned, 1):
+            said = f"setting {place} of {len(planned)}"
+            self._request = replace(request, tell=partial(_at, request.tell, said))
+            found = self._runs(source, path, changes, shown)
+            self._settings.append((source, shown, found))
+            self.rows += [_row(source, shown, changes, method, runs) for method, runs in found.items()]
 
     @property
     def data(self) -> str:
@@ -198,7 +271,7 @@ class _Figure:
 
     @property
     def notes(self) -> list[str]:
-        runs = self._request.runs(3)
+        runs = self._request.runs(RUNS)
         return [
             f"{runs} run{'s' if runs > 1 else ''} of each; delta {DELTA:g}; true epsilons are the largest over deals.",
             f"Learning rates and rounds are not all printed: step 1; {STEPS} local steps as published, 50 where truly "
@@ -217,14 +290,14 @@ class _Figure:
         dealt: dict[str, Any] = {"data.source": source, "data.path": path}
         if self._start["data"]["split"] == "random":
             dealt["data.floor"] = SOURCES[source].floor
-        for seed in range(self._request.runs(3)):
+        for seed in range(self._request.runs(RUNS)):
             base: _Base | None = None
             for method, (reading, own) in METHODS.items():
                 if base is not None and base.parties < 3 and own.get("learning.aggregation") == "masked-sum":
                     continue
                 label = _slug(self._name, source, method, shown)
                 trial = self._request.play(label, self._start, {**dealt, **changes, **own}, seed)
-                base = base or _Base(trial)
+                base = base or self._base((source, seed, *(v for k, v in shown.items() if k != "epsilon")), trial)
                 runs = found.setdefault(method, _Found(reading))
                 runs.accuracy.append(float(np.mean(trial.scores(trial.models))))
                 runs.gap.append(base.gap(trial.models[0]))
@@ -236,8 +309,15 @@ class _Figure:
                     true = truth(epsilon, DELTA, trial.records if method == "WD-DP" else [1] * len(trial.records))
                     runs.heard, runs.result = _largest(runs.heard, true.releases), _largest(runs.result, true.sum)
             assert base is not None
+            self._request.tell(f"{_slug(self._name, source, 'baselines', shown)}-{seed}")
             base.add_baselines(found, epsilon, np.random.default_rng([seed, 3]))
         return found
+
+    def _base(self, deal: tuple[Any, ...], trial: Trial) -> _Base:
+        """Settings that differ in epsilon alone have the same rows, dealt alike."""
+        if deal not in self._bases:
+            self._bases[deal] = _Base(trial)
+        return self._bases[deal]
 
     def findings(self, over: str, *, grows: bool = False, gap: bool = False) -> list[str]:
         """The paper's claims, each held against the figures."""
@@ -274,6 +354,14 @@ class _Base:
         self._optimum = self._pooled.minimiser()
         self._least = self._loss(self._optimum)
 
+    @cached_property
+    def _alone(self) -> FloatArray:
+        return baselines.alone(self._trial.problems)
+
+    @cached_property
+    def _average(self) -> FloatArray:
+        return curated.average_of_minimisers(self._trial.problems, CONVEXITY)
+
     def _loss(self, model: FloatArray) -> float:
         pooled: LocalProblem = self._pooled
         return float(pooled.loss.values(model, pooled.x, pooled.y).mean())
@@ -285,7 +373,8 @@ class _Base:
         """The baselines of one deal, each with the epsilon that it truly has, and for whom."""
         trial = self._trial
         central = curated.noisy_descent(trial.problems, epsilon, DELTA, clip=CLIP, step=1.0, steps=STEPS, random=random)
-        average = curated.output_perturbation(trial.problems, epsilon, CONVEXITY, random)
+        scale = curated.output_perturbation_scale(trial.problems, epsilon, CONVEXITY)
+        average = self._average + random.laplace(scale=scale, size=self._pooled.dimension)
         true = curated.output_perturbation_epsilon(epsilon, DELTA, self.parties, len(average))
         central_ones: tuple[tuple[str, str, FloatArray, float | str, float | str], ...] = (
             (PATHAK, PUBLISHED, average, UNBOUNDED, true),
@@ -297,9 +386,8 @@ class _Base:
             runs.accuracy.append(float(np.mean(trial.scores(model))))
             runs.gap.append(self.gap(model))
         kept = found.setdefault("each alone, nothing said", _Found(OPEN, heard=0.0, result=0.0))
-        models = baselines.alone(trial.problems)
-        kept.accuracy.append(float(np.mean(trial.scores(models))))
-        kept.gap.append(mean(self.gap(model) for model in models))
+        kept.accuracy.append(float(np.mean(trial.scores(self._alone))))
+        kept.gap.append(mean(self.gap(model) for model in self._alone))
         majority = found.setdefault(MAJORITY, _Found(OPEN, heard=0.0, result=0.0))
         label = 1.0 if self._pooled.y.mean() > 0 else -1.0
         majority.accuracy.append(float(np.mean(np.concatenate([y for _, y in trial.tests]) == label)))
@@ -345,6 +433,10 @@ def _row(
         "true heard": runs.heard,
         "true result": runs.result,
     }
+
+
+def _at(tell: Callable[[str], None], place: str, run: str) -> None:
+    tell(f"{place}, {run}")
 
 
 def _largest(before: float | str | None, now: float) -> float:

@@ -20,7 +20,7 @@ seed = 3
 [data]
 source = "synthetic"
 agents = 8
-dimension = 4
+dimension = {dimension}
 records = {records}
 
 [topology]
@@ -44,12 +44,18 @@ LAPLACE = 'mechanism = "laplace"\nepsilon = 2.0\ndelta = 1e-3\nclip = 1.0'
 
 
 def deal(
-    folder: Path, privacy: str, algorithm: str = 'algorithm = "coordinate-descent"', records: str = "[12, 20]"
+    folder: Path,
+    privacy: str,
+    algorithm: str = 'algorithm = "coordinate-descent"',
+    records: str = "[12, 20]",
+    dimension: int = 4,
 ) -> Path:
     configuration = folder.with_suffix(".toml")
     known = '"data"' if privacy == "" else "1.0"
     smoothness = f"smoothness = {known}" if "descent" in algorithm and "smoothness" not in algorithm else ""
-    text = CONFIGURATION.format(privacy=privacy, smoothness=smoothness, algorithm=algorithm, records=records)
+    text = CONFIGURATION.format(
+        privacy=privacy, smoothness=smoothness, algorithm=algorithm, records=records, dimension=dimension
+    )
     configuration.write_text(text)
     deal_run(load(configuration, []), folder)
     return folder

@@ -8,6 +8,8 @@ import msgpack
 import numpy as np
 import pytest
 
+from coordinator_free import masking
+from coordinator_free.agents import aggregating, averaging
 from coordinator_free.privacy.mechanisms import GRID, Gaussian
 from coordinator_free.release import Release
 from node.audit import AuditError, audit
@@ -15,7 +17,7 @@ from node.cli import main
 from node.traffic_log import TrafficLogReader
 from node.twin_world import run_twin
 from node.wire import Refused, decode
-from tests.audit.conftest import LAPLACE, deal
+from tests.audit.conftest import GAUSSIAN, LAPLACE, deal
 
 SECRET = bytes(range(32))
 
@@ -335,3 +337,79 @@ def test_local_steps_are_attacked_by_running_them_again(tmp_path, iterate):
     assert any("attacked" in line and "exceeds accounted 0.25" in line for line in refuted.findings)
     assert honest.ok, honest.findings
     assert honest.agents[0].attacked <= 0.25
+
+
+def descended(tmp_path, name, iterate="last"):
+    learning = f'algorithm = "averaging"\nlocal_steps = 20\niterate = "{iterate}"\nstep = 1.0\nsmoothness = 1.0'
+    folder = deal(tmp_path / name, GAUSSIAN, learning, records="[16, 16]", dimension=20)
+    run_twin(folder)
+    return audit(folder, trials=20, agents=[0], secret=SECRET)
+
+
+@pytest.mark.parametrize("iterate", ["last", "tail"])
+def test_half_the_noise_in_local_steps_is_found_and_all_of_it_is_not(tmp_path, monkeypatch, iterate):
+    honest = descended(tmp_path, "honest", iterate)
+    assert honest.ok, honest.findings
+    assert honest.noise["releases"] == 8
+    assert honest.noise["not_tested"] == []
+    drawn = averaging.standard_normal
+    monkeypatch.setattr(averaging, "standard_normal", lambda stream, count: 0.5 * drawn(stream, count))
+    halved = descended(tmp_path, "halved", iterate)
+    assert not halved.noise["ok"]
+    [line] = [line for line in halved.findings if "noise: local steps" in line]
+    assert 0.4 < float(line.split()[3]) < 0.6
+
+
+def test_one_agent_of_eight_with_too_little_noise_is_found_and_named(tmp_path, monkeypatch):
+    """A quarter of the charged deviation in the twenty coordinates of one agent."""
+    drawn, calls = averaging.standard_normal, []
+
+    def quiet(stream, count):
+        calls.append(count)
+        return (0.25 if len(calls) == 3 else 1.0) * drawn(stream, count)
+
+    monkeypatch.setattr(averaging, "standard_normal", quiet)
+    found = descended(tmp_path, "quiet")
+    [line] = [line for line in found.findings if "noise: local steps" in line]
+    assert "in that of agent 2 (" in line
+
+
+MASKED = 'algorithm = "gradient-descent"\nstep = 1.0\nsmoothness = 1.0\naggregation = "masked-sum"'
+
+
+def masked(tmp_path, name, trials=2000, agents=(0, 5)):
+    folder = deal(tmp_path / name, GAUSSIAN + '\nobserver = "sum"', MASKED, records="[12, 20]")
+    run_twin(folder)
+    return audit(folder, trials=trials, agents=list(agents), secret=SECRET)
+
+
+def test_the_log_of_a_masked_run_shows_the_sum_and_of_a_party_nothing(tmp_path):
+    """8 parties, 10 sums of 4 numbers: 320 guesses at signs. The attack on a party is that on the sum."""
+    found = masked(tmp_path, "masked")
+    assert found.ok, found.findings
+    assert found.noise["releases"] == 10
+    assert found.noise["ok"]
+    seen = found.others["masked_sums"]
+    assert (seen["sums"], seen["guesses"]) == (10, 320)
+    assert abs(seen["right"] - 160) < 4.5 * 320**0.5 / 2
+    for agent in (0, 5):
+        assert 0.0 < found.agents[agent].attacked <= found.agents[agent].accounted <= 2.0
+        assert found.agents[agent].attained > 0.3, "the record moves the sum"
+
+
+def test_half_the_noise_of_a_masked_sum_is_found_in_the_sum(tmp_path, monkeypatch):
+    shared = aggregating.shared_deviation
+    monkeypatch.setattr(aggregating, "shared_deviation", lambda *given: 0.5 * shared(*given))
+    found = masked(tmp_path, "halved", trials=20)
+    assert any(line.startswith("noise: scale") for line in found.findings), found.findings
+
+
+def test_masks_that_do_not_hide_a_party_are_found(tmp_path, monkeypatch):
+    """Own masks alone, and no noise: they are all opened, and what is left is each party's vector."""
+    real = masking.masked
+    monkeypatch.setattr(masking, "masked", lambda words, agent, own, pairs: real(words, agent, own, {}))
+    folder = deal(tmp_path / "bare", 'mechanism = "none"', MASKED)
+    run_twin(folder)
+    found = audit(folder, trials=20, agents=[0], secret=SECRET)
+    assert found.others["masked_sums"]["right"] == 320
+    assert any("guesses at signs" in line for line in found.findings), found.findings

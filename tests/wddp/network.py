@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from coordinator_free.agent import Setting
+from coordinator_free.agent import Halt, Setting
 from coordinator_free.agents.aggregating import Aggregating
 from coordinator_free.losses import LOGISTIC
 from coordinator_free.objective import LocalProblem
+from coordinator_free.release import Release
 from coordinator_free.twin import Transcript, run_rounds
 from topology import families
 from topology.network import Network
@@ -62,6 +63,36 @@ def settings(
         )
         for i in range(graph.agents)
     ]
+
+
+def run_without(
+    made: Sequence[Aggregating], graph: Network, gone: dict[int, int], late: dict[int, int]
+) -> tuple[list[Release], dict[int, Halt]]:
+    """Rounds in which some are missing: who is ``gone`` says nothing from that round on; who is ``late`` hears all, but
+    what it says from that round on is heard by the observer alone. What was said, and why agents stopped.
+    """
+    releases: list[Release] = []
+    stopped: dict[int, Halt] = {}
+    said = {i: release for i, agent in enumerate(made) if (release := agent.start()) is not None}
+    while said:
+        releases += said.values()
+        ahead: dict[int, Release] = {}
+        for i, agent in enumerate(made):
+            following = agent._next
+            if i in stopped or following >= gone.get(i, following + 1):
+                continue
+            try:
+                for j in graph.neighbours(i):
+                    if j in said and following - 1 < late.get(j, following):
+                        agent.receive(said[j])
+                again = agent.wake()
+            except Halt as halt:
+                stopped[i] = halt
+                continue
+            if again is not None:
+                ahead[i] = again
+        said = ahead
+    return releases, stopped
 
 
 def run(made: Sequence[Aggregating], graph: Network) -> Transcript:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +15,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from coordinator_free import masking
+from coordinator_free.agents.aggregating import weights
 from coordinator_free.agents.gradient_descent import GradientDescent
+from coordinator_free.aggregation.masked_sum import named
 from coordinator_free.masking import MaskError
+from coordinator_free.objective import LocalProblem
 from coordinator_free.release import FloatArray
+from node.cli import main
 from tests.wddp import network as small
 from topology import families
 from topology.network import Network
@@ -117,9 +125,154 @@ def test_an_observer_of_a_run_sees_the_sum_and_not_the_parties() -> None:
     np.testing.assert_array_equal(runs[0][1], runs[1][1])
     for one, other in zip(runs[0][0].releases, runs[1][0].releases, strict=True):
         words = 2 * local[0].dimension
-        changed = bool((one.vector[:words] != other.vector[:words]).any())
+        changed = bool((one.vector[1 : 1 + words] != other.vector[1 : 1 + words]).any())
         assert changed == (one.sender < 2 and one.round in {1, 3})
-        np.testing.assert_array_equal(one.vector[words:], other.vector[words:])
+        assert one.vector[0] == other.vector[0]
+        np.testing.assert_array_equal(one.vector[1 + words :], other.vector[1 + words :])
+
+
+SIXTEEN: dict[str, Any] = {"aggregation": "masked-sum", "dropouts": 2, "step": 1.0}
+
+
+def _sixteen(updates: int = 2, **more: Any) -> tuple[Network, list[LocalProblem], list[GradientDescent]]:
+    graph = families.build("random-regular", 16, 2, degree=6)
+    local = small.problems(16, [10 + i for i in range(16)])
+    return (
+        graph,
+        local,
+        [GradientDescent(s) for s in small.settings(GradientDescent, graph, local, updates, **SIXTEEN, **more)],
+    )
+
+
+def _exact(local: Sequence[LocalProblem], present: Sequence[int], theta: FloatArray) -> FloatArray:
+    """The weighted mean gradient of those present, their words added exactly."""
+    shares = weights([p.records for p in local], "size")
+    words = [masking.to_words(shares[i] * local[i].gradient(theta), 16) for i in present]
+    total = masking.from_words(np.sum(words, axis=0, dtype=np.uint64))
+    return total if len(present) == len(local) else total / shares[list(present)].sum()
+
+
+def test_a_run_of_sixteen_goes_on_exactly_without_who_is_gone_and_who_is_late() -> None:
+    """Both fall silent after the round of keys. The late one's masked vector comes, its pairwise masks being open."""
+    graph, local, agents = _sixteen()
+    gone, late = 3, 11
+    releases, stopped = small.run_without(agents, graph, gone={gone: 1}, late={late: 1})
+    present = [i for i in range(16) if i not in (gone, late)]
+    theta = np.zeros(3)
+    for _ in range(2):
+        theta = theta - _exact(local, present, theta)
+    for i in present:
+        assert agents[i].finished
+        np.testing.assert_array_equal(agents[i].model, theta)
+    assert list(stopped) == [late]
+    assert "shares of an own mask" in str(stopped[late])
+    # The observer takes off every mask that was opened. What is left of the late one's vector is still masked.
+    first = next(r for r in releases if r.sender == late and r.round == 1)
+    word = masking.from_floats(first.vector[1:7])
+    shares = weights([p.records for p in local], "size")
+    hidden = masking.to_words(shares[late] * local[late].gradient(np.zeros(3)), 16)
+    reveals = 1 + agents[0]._stage_rounds // 2
+    for j in graph.neighbours(late):
+        if j not in present:
+            continue
+        told = next(r for r in releases if r.sender == j and r.round == reveals)
+        assert told.vector[1] == named(present, 16)[0]
+        place = 2 + 4 * graph.neighbours(j).index(late)
+        seed = told.vector[place : place + 4].astype("<u4").tobytes()
+        mask = masking.expanded(seed, 3)
+        word = word - mask if late < j else word + mask
+    assert (word != hidden).all()
+    np.testing.assert_array_equal(word - masking.expanded(masking.own_seed(bytes([late + 1]) * 32, 0), 3), hidden)
+
+
+def test_who_falls_silent_after_its_masked_vector_is_in_the_sum() -> None:
+    graph, local, agents = _sixteen(updates=1)
+    half = agents[0]._stage_rounds // 2
+    _, stopped = small.run_without(agents, graph, gone={5: 1 + half, 9: half}, late={})
+    assert stopped == {}
+    for i in range(16):
+        if i not in (5, 9):
+            np.testing.assert_array_equal(agents[i].model, -_exact(local, range(16), np.zeros(3)))
+
+
+def test_nothing_is_revealed_where_more_are_absent_than_the_noise_allows() -> None:
+    graph, _, agents = _sixteen()
+    releases, stopped = small.run_without(agents, graph, gone={3: 1, 7: 1, 11: 1}, late={})
+    assert sorted(stopped) == [i for i in range(16) if i not in (3, 7, 11)]
+    # Whoever has three absent neighbours stops at once, the others where they would reveal; so nobody ever does.
+    reveals = 1 + agents[0]._stage_rounds // 2
+    assert max(release.round or 0 for release in releases) < reveals
+    assert any("nothing is revealed" in str(halt) or "nothing from agents" in str(halt) for halt in stopped.values())
+
+
+def test_more_dropouts_than_can_be_repaired_are_refused() -> None:
+    degrees = [6] * 16
+    masking.check_graph(16, degrees, 6, 0, 2)
+    with pytest.raises(MaskError, match=r"dropouts = 3: .* accepted: up to 2"):
+        masking.check_graph(16, degrees, 6, 0, 3)
+    with pytest.raises(MaskError, match=r"dropouts = 2: with 1 colluders, taking 3 agents .* accepted: up to 1"):
+        masking.check_graph(16, degrees, 3, 1, 2)
+
+
+def test_numbers_that_would_overflow_are_refused_before_they_are_said() -> None:
+    """One agent's gradient is beyond 2^39 / 4: it stops after its key, and the others without it."""
+    graph, local = small.complete(4), small.problems(4, [10] * 4)
+    local[2] = replace(local[2], x=local[2].x * 1e13)
+    made = small.settings(GradientDescent, graph, local, 1, aggregation="masked-sum", step=1e-9)
+    releases, stopped = small.run_without([GradientDescent(s) for s in made], graph, gone={}, late={})
+    assert "overflows 64 bits" in str(stopped[2])
+    assert [release.round for release in releases if release.sender == 2] == [0]
+    assert all("nothing from agents [2]" in str(stopped[i]) for i in (0, 1, 3))
+
+
+def test_agents_with_other_weights_stop_before_they_say_a_vector() -> None:
+    graph, local = small.complete(4), small.problems(4, [10, 20, 30, 40])
+    made = small.settings(GradientDescent, graph, local, 1, aggregation="masked-sum")
+    made[1] = replace(made[1], learning={**made[1].learning, "weighting": "equal"})
+    releases, stopped = small.run_without([GradientDescent(s) for s in made], graph, gone={}, late={})
+    assert {release.round for release in releases} == {0}
+    assert sorted(stopped) == [0, 1, 2, 3]
+    assert all("agent 1 sums with other weights" in str(stopped[i]) for i in (0, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["data.agents=2"], "a masked sum of 2 agents"),
+        (["privacy.colluders=2"], "privacy.colluders = 2: 2 neighbours can rebuild an own mask"),
+        (["privacy.dropouts=2"], "privacy.dropouts = 2: an own mask could not be rebuilt"),
+        (["learning.step=200"], "up to 2/L"),
+        (["network.on_silent=carry-on"], 'accepted: "wait", "stop"'),
+    ],
+)
+def test_a_masked_run_that_cannot_be_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: list[str], words: str
+) -> None:
+    configuration = tmp_path / "masked.toml"
+    configuration.write_text(MASKED)
+    overrides = [part for setting in settings for part in ("--set", setting)]
+    with pytest.raises(SystemExit) as stop:
+        main(["run", str(configuration), "--world", "twin", "--out", str(tmp_path / "run"), *overrides])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err.strip()
+    assert words in said
+    assert "\n" not in said
+
+
+MASKED = """
+[data]
+source = "breast-cancer"
+agents = 4
+[topology]
+kind = "complete"
+[learning]
+algorithm = "gradient-descent"
+loss = "logistic"
+aggregation = "masked-sum"
+step = 1.0
+[clock]
+updates = 3
+"""
 
 
 def test_no_two_rounds_share_a_seed() -> None:

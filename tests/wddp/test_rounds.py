@@ -220,31 +220,45 @@ def test_masked_sums_of_too_few_or_with_too_many_colluders_are_refused() -> None
             GradientDescent, families.build("ring", 6, 0), problems(6, SIZES), 1, aggregation="masked-sum", colluders=2
         )
     given = {"observer": "sum", "aggregation": "masked-sum", "multipliers": np.ones(1), **PRIVATE}
-    made = settings(GradientDescent, complete(4), problems(4, SIZES), 1, colluders=1, dropouts=3, **given)
+    with pytest.raises(MaskError, match="dropouts = 2"):
+        settings(GradientDescent, complete(4), problems(4, SIZES), 1, colluders=1, dropouts=2, **given)
+    few = problems(4, [20, 40, 0, 0])
+    made = settings(GradientDescent, complete(4), few, 1, colluders=1, dropouts=1, **given)
     with pytest.raises(ObserverError, match="dropouts"):
         GradientDescent(made[0])
 
 
-def test_push_sum_is_right_though_a_tenth_of_its_messages_is_lost() -> None:
-    """Cumulative sums: no mass is lost, or the ratio would be wrong; at most three times the rounds."""
-    graph, rounds = families.build("random-regular", 16, 1, degree=4), {}
+@pytest.mark.parametrize(
+    ("kind", "given", "reference", "lossy"),
+    [
+        ("ring", {}, 1106, 3 * 1106),
+        ("random-regular", {"degree": 4}, 72, 3 * 72),
+        ("erdos-renyi", {"probability": 0.2}, 36, 3 * 36),
+        ("complete", {}, 1, 20),  # exact at once where nothing is lost; so three times that is no measure of loss
+    ],
+)
+def test_push_sum_on_32_agents_is_right_though_a_tenth_of_its_messages_is_lost(
+    kind: str, given: dict[str, Any], reference: int, lossy: int
+) -> None:
+    """Rounds to 1e-6, of a reference median; with loss at most three times as many. Lost mass would leave it wrong."""
+    graph, rounds = families.build(kind, 32, 1, **given), {}
     random = np.random.default_rng(4)
-    values, masses = random.normal(size=16), random.integers(1, 9, 16).astype(float)
+    values, masses = random.normal(size=32), random.integers(1, 101, 32).astype(float)
     for loss in (0.0, 0.1):
-        parts = [PushSum(graph.neighbours(i), 1) for i in range(16)]
+        parts = [PushSum(graph.neighbours(i), 1) for i in range(32)]
         for part, value, mass in zip(parts, values, masses, strict=True):
             part.begin(np.array([value * mass]), mass)
-        for rounds[loss] in range(1, 1000):
+        for rounds[loss] in range(1, 4000):
             said = [part.say() for part in parts]
             for i, part in enumerate(parts):
                 for j in graph.neighbours(i):
-                    if random.random() >= loss:
+                    if loss == 0.0 or random.random() >= loss:
                         part.hear(j, said[j])
                 part.absorb()
             if max(abs(part.ratio[0] - values @ masses / masses.sum()) for part in parts) < 1e-6:
                 break
-    assert rounds[0.0] < 200
-    assert rounds[0.1] <= 3 * rounds[0.0]
+    assert rounds[0.0] <= 1.5 * reference
+    assert rounds[0.1] <= lossy
 
 
 def test_a_round_that_lacks_a_neighbour_makes_no_average() -> None:
