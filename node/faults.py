@@ -19,9 +19,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from coordinator_free.faults import bisection, churn, division, isolation, targets
-from node.event_section import EventSection, ending, numbers_of
+from coordinator_free.faults import churn
+from node.event_section import EventSection
 from node.membership import Movement, membership
+from node.outages import hit, outages
 from node.partition import Partition
 from node.shard import agent_folder
 from node.status import LEAVE, State, read_status
@@ -52,6 +53,7 @@ class Faults:
         self._events = events
         self._names = list(names)
         self._seed = seed
+        self._outages = outages(events, names, seed)
         self._membership = membership(events, names, seed)
         self.joiners = frozenset(self._membership.joins)
         self._restart = restart
@@ -122,37 +124,28 @@ class Faults:
         if event.fault == "heal":
             return self._heal
         if event.fault == "pause":
-            return lambda alive: self._pause(number, event, alive)
+            return lambda alive: self._pause(number, alive)
         return self._kill(self._hit(number, event), event.at, event.restart)
 
     def _plan_churn(self, number: int, event: EventSection, rate: float) -> None:
         assert event.lasting is not None
-        hit = self._hit(number, event)
-        for absence in churn(hit, rate, event.restart, event.lasting, self._seed, number):
+        candidates = self._hit(number, event)
+        for absence in churn(candidates, rate, event.restart, event.lasting, self._seed, number):
             at = event.at + absence.at
             self._plan(at, "kill", self._kill([absence.agent], at, absence.away))
 
     def _hit(self, number: int, event: EventSection) -> tuple[int, ...]:
-        named = event.target if isinstance(event.target, str) else numbers_of(event.target, self._names)
-        return targets(named, len(self._names), self._seed, number)
+        return hit(event, number, self._names, self._seed)
 
     # -- partitions -----------------------------------------------------------------------------------------------
 
     def _divide(self, number: int, event: EventSection) -> None:
-        agents = len(self._names)
-        if event.groups == "bisect":
-            groups = bisection(agents, self._seed, number)
-        elif event.groups == "isolate":
-            groups = isolation(self._hit(number, event), agents)
-        else:
-            groups = division([numbers_of(group, self._names) for group in event.groups], agents)
-        end = ending(self._events, number)
+        outage = self._outages[number]
         assert self._partition is not None
-        assert end is not None
-        self._partition.divide(groups, end - event.at)
+        self._partition.divide(outage.groups, outage.until - event.at)
         self._divided = number
-        self._note("partition", [i for i, group in enumerate(groups) if group], groups=list(groups))
-        self._plan(end, "expire", lambda _: self._expire(number))
+        self._note("partition", outage.agents, groups=list(outage.groups))
+        self._plan(outage.until, "expire", lambda _: self._expire(number))
 
     def _expire(self, number: int) -> None:
         if self._divided == number:
@@ -170,15 +163,14 @@ class Faults:
         self._mend()
         self._wake(dict(self._paused), alive)
 
-    def _pause(self, number: int, event: EventSection, alive: Alive) -> None:
-        hit = {agent: alive[agent] for agent in self._hit(number, event) if agent in alive}
-        for pid in hit.values():
+    def _pause(self, number: int, alive: Alive) -> None:
+        outage = self._outages[number]
+        stopped = {agent: alive[agent] for agent in outage.agents if agent in alive}
+        for pid in stopped.values():
             _signal(pid, signal.SIGSTOP)
-        self._paused |= hit
-        self._note("pause", list(hit), **({} if hit else {"skipped": "who was to be paused had ended"}))
-        end = ending(self._events, number)
-        assert end is not None
-        self._plan(end, "resume", lambda now_alive: self._wake(hit, now_alive))
+        self._paused |= stopped
+        self._note("pause", list(stopped), **({} if stopped else {"skipped": "who was to be paused had ended"}))
+        self._plan(outage.until, "resume", lambda now_alive: self._wake(stopped, now_alive))
 
     def _wake(self, paused: Mapping[int, int], alive: Alive) -> None:
         woken = [agent for agent, pid in paused.items() if self._paused.get(agent) == pid]
@@ -193,15 +185,15 @@ class Faults:
         """Agents that have finished are let be: their neighbours may have left, and would never hear them again."""
 
         def kill(alive: Alive) -> None:
-            hit = [agent for agent in victims if agent in alive and not self._finished(agent)]
+            killed = [agent for agent in victims if agent in alive and not self._finished(agent)]
             if away is not None:
-                self._awaited.update(hit)
-            for agent in hit:
+                self._awaited.update(killed)
+            for agent in killed:
                 self._paused.pop(agent, None)
                 _signal(alive[agent], signal.SIGKILL)
-            self._note("kill", hit, **({} if hit else {"skipped": "who was to be killed had finished"}))
+            self._note("kill", killed, **({} if killed else {"skipped": "who was to be killed had finished"}))
             if away is not None:
-                for agent in hit:
+                for agent in killed:
                     self._plan(at + away, "restart", self._rebirth(agent))
 
         return kill

@@ -7,18 +7,21 @@ Rules that hold here:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from coordinator_free.conditions import Conditions, Line
 from coordinator_free.release import Release
+from node.outages import Outage, cut
 from node.shim import LinkCount
 
 
 class TwinLinks:
     """All links of one run in the twin. ``size`` of a frame is in bytes, ``now`` in virtual seconds."""
 
-    def __init__(self, conditions: Conditions) -> None:
+    def __init__(self, conditions: Conditions, planned: Sequence[Outage] = ()) -> None:
         self._conditions = conditions
+        self._planned = planned
         self._lines: dict[tuple[int, int], tuple[Line, LinkCount]] = {}
 
     def meet(self, release: Release, receiver: int, now: float, size: int) -> float | None:
@@ -27,6 +30,9 @@ class TwinLinks:
         if ends not in self._lines:
             self._lines[ends] = (self._conditions.line(*ends), LinkCount())
         line, link = self._lines[ends]
+        if cut(self._planned, *ends, now):
+            link.lost("partition", release.index, 0)
+            return None
         passage = line.pass_on("release", release.index, 0, now, size)
         if passage.lost is not None:
             link.lost(passage.lost, release.index, 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from node.faults import LOG as FAULTS_LOG
 from node.ledger_file import LedgerFile
 from node.membership import Membership, membership
 from node.npz import packed, write_whole
+from node.outages import Outage, awake, outages
 from node.plug_ins import find_here
 from node.run_folder import read_run
 from node.shard import agent_folder, read_secret, setting
@@ -54,8 +56,11 @@ def run_twin(folder: Path) -> None:
     size = [0] * run.agents
     digest = bytes.fromhex(run.public[0]["digest"])
     weather = conditions(run.public[0]["network"], int(run.public[0]["seed"]))
-    links = None if weather.calm else TwinLinks(weather)
-    members = membership(run.configuration.event, run.manifest["names"], int(run.public[0]["seed"]))
+    events, names, seed = run.configuration.event, run.manifest["names"], int(run.public[0]["seed"])
+    planned = list(outages(events, names, seed).values())
+    divided = any(outage.fault == "partition" for outage in planned)
+    links = None if weather.calm and not divided else TwinLinks(weather, planned)
+    members = membership(events, names, seed)
     now, frame = 0.0, 0
     with TrafficLogWriter(folder / "traffic.mcap", run_attachments(folder)) as log:
         for i in range(run.agents):
@@ -82,20 +87,20 @@ def run_twin(folder: Path) -> None:
         if agents[0].activation is Activation.ROUNDS:
             transcript = run_rounds(agents, run.network, on_release=hear, ledger=charge)
         else:
-            rate, seed = run.configuration.clock.rate, int(run.public[0]["seed"])
+            clocks = [waits(seed, i, float(run.public[i]["rate"])) for i in range(run.agents)]
             transcript = run_asynchronous(
                 agents,
                 run.network,
-                rate=rate,
+                rate=run.configuration.clock.rate,
                 seed=seed,
-                clocks=[waits(seed, i, float(run.public[i]["rate"])) for i in range(run.agents)],
+                clocks=[awake(clock, planned, i, members.joins.get(i, 0.0)) for i, clock in enumerate(clocks)],
                 delay=None if links is None else delay,
                 on_release=hear,
                 ledger=charge,
                 joins=members.joins,
                 leaves=members.leaves,
             )
-            note_movements(folder, log, members)
+            note_events(folder, log, members, planned, max(transcript.times, default=0.0))
         end = int(max(transcript.times, default=0.0) * SECOND)
         for i in range(run.agents):
             log.write(encode(run.run, Done(i, max(sent[i], default=-1), (), run.network.neighbours(i))), end)
@@ -132,14 +137,30 @@ def run_twin(folder: Path) -> None:
         write_whole(agent_folder(folder, i) / "final.json", json.dumps(counted, indent=1).encode())
 
 
-def note_movements(folder: Path, log: TrafficLogWriter, members: Membership) -> None:
-    """Write down who joined and left, at virtual times, where the launcher writes what it did."""
-    for move in sorted(members.movements, key=lambda move: move.at):
-        time_ns = int(move.at * SECOND)
-        line = {"fault": move.fault, "at_s": move.at, "agents": list(move.agents), "time_ns": time_ns}
+def note_events(
+    folder: Path, log: TrafficLogWriter, members: Membership, planned: Sequence[Outage], last: float
+) -> None:
+    """Write down who joined and left, what was cut and who stood still, at virtual times, as the launcher would.
+
+    Nothing was said after ``last``.
+    """
+    lines: list[dict[str, Any]] = [
+        {"fault": move.fault, "at_s": move.at, "agents": list(move.agents)} for move in members.movements
+    ]
+    for outage in planned:
+        groups = {"groups": list(outage.groups)} if outage.groups else {}
+        lines.append({"fault": outage.fault, "at_s": outage.at, "agents": list(outage.agents), **groups})
+        over = {"fault": "resume", "agents": list(outage.agents)} if not groups else {"fault": "heal", "agents": []}
+        lines.append({"at_s": outage.until, **over})
+    for line in sorted(lines, key=lambda line: float(line["at_s"])):
+        if line["at_s"] > last:
+            if line["fault"] in ("resume", "heal"):
+                continue
+            line |= {"agents": [], "skipped": "the run was over"}
+        line["time_ns"] = int(line["at_s"] * SECOND)
         with (folder / FAULTS_LOG).open("a") as file:
             file.write(json.dumps(line) + "\n")
-        log.event(line, time_ns)
+        log.event(line, line["time_ns"])
 
 
 def main() -> int:
