@@ -106,15 +106,15 @@ def test_in_rounds_its_neighbours_name_it_after_network_silent(tmp_path: Path) -
 
 @pytest.mark.processes
 @pytest.mark.slow
-@pytest.mark.parametrize(("deadline", "found"), [(30.0, True), (5.0, False)])
+@pytest.mark.parametrize(("deadline", "found"), [(20.0, True), (4.0, False)])
 def test_who_is_restarted_waits_for_a_paused_neighbour_until_network_deadline(
     tmp_path: Path, deadline: float, found: bool
 ) -> None:
     folder, paused, restarted = tmp_path / "paused", 3, 4
-    table = descent(AGENTS, deadline=deadline, linger=12.0)
+    table = descent(AGENTS, deadline=deadline, linger=8.0)
     table["topology"] = {"kind": "ring"}
     events = [
-        {**PAUSE, "target": [paused], "lasting": 10.0},
+        {**PAUSE, "target": [paused], "lasting": 7.0},
         {"at": 1.0, "fault": "kill", "target": [restarted], "restart": "100 ms"},
     ]
     watch = ran(folder, {**table, "event": events})

@@ -37,7 +37,7 @@ def again(folder: Path) -> launcher.Watch:
 @pytest.mark.parametrize("synchronous", [False, True])
 def test_who_had_said_all_ends_well_without_its_neighbours(tmp_path: Path, synchronous: bool) -> None:
     folder = tmp_path / "run"
-    sections = table(network={"transport": "tcp", "deadline": 8.0, "linger": 1.0}) | (ROUNDS if synchronous else {})
+    sections = table(network={"transport": "tcp", "deadline": 5.0, "linger": 1.0}) | (ROUNDS if synchronous else {})
     sections["eavesdropper"] = {"enabled": False}
     assert ran(folder, sections).failures == []
     before = read_final(folder, ONE)["model"]
@@ -49,4 +49,4 @@ def test_who_had_said_all_ends_well_without_its_neighbours(tmp_path: Path, synch
     os.truncate(journal, journal.stat().st_size - 1)  # its last release is torn, and may never have been said
     [failure] = again(folder).failures
     assert failure["status"] == NOT_READY
-    assert "not ready after network.deadline = 8 s" in failure["last_words"][0]
+    assert "not ready after network.deadline = 5 s" in failure["last_words"][0]
