@@ -10,34 +10,39 @@ speed        processor seconds of rounds, and of the solver beside scikit-learn'
 
 from __future__ import annotations
 
-import argparse
-import json
-import math
-import time
-from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import Any
+import os
 
-import numpy as np
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
 
-from coordinator_free.agent import Setting
-from coordinator_free.agents.admm import Admm
-from coordinator_free.agents.dual_perturbation import DualPerturbation
-from coordinator_free.agents.madmm import ModifiedAdmm
-from coordinator_free.agents.penalty_perturbation import PenaltyPerturbation, published_cost, round_cost
-from coordinator_free.agents.primal_perturbation import PrimalPerturbation
-from coordinator_free.convergence import conditions, duals_of, measured_rates, rate_bound
-from coordinator_free.losses import LOGISTIC
-from coordinator_free.objective import LocalProblem
-from coordinator_free.privacy.accounting import calibrate, total
-from coordinator_free.privacy.mechanisms import Gaussian
-from coordinator_free.privacy.noise import simulation_secret
-from coordinator_free.release import FloatArray
-from coordinator_free.solver import LocalSolver
-from coordinator_free.twin import Transcript, run_rounds
-from node.data import deal
-from node.data.section import DataSection
-from topology.families import build
+import argparse  # noqa: E402
+import json  # noqa: E402
+import math  # noqa: E402
+import time  # noqa: E402
+from collections.abc import Mapping, Sequence  # noqa: E402
+from functools import cache  # noqa: E402
+from typing import Any  # noqa: E402
+
+import numpy as np  # noqa: E402
+
+from coordinator_free.agent import Setting  # noqa: E402
+from coordinator_free.agents.admm import Admm  # noqa: E402
+from coordinator_free.agents.dual_perturbation import DualPerturbation  # noqa: E402
+from coordinator_free.agents.madmm import ModifiedAdmm  # noqa: E402
+from coordinator_free.agents.penalty_perturbation import PenaltyPerturbation, published_cost, round_cost  # noqa: E402
+from coordinator_free.agents.primal_perturbation import PrimalPerturbation  # noqa: E402
+from coordinator_free.convergence import conditions, duals_of, measured_rates, rate_bound  # noqa: E402
+from coordinator_free.losses import LOGISTIC  # noqa: E402
+from coordinator_free.objective import LocalProblem  # noqa: E402
+from coordinator_free.privacy.accounting import calibrate, total  # noqa: E402
+from coordinator_free.privacy.mechanisms import Gaussian  # noqa: E402
+from coordinator_free.privacy.noise import simulation_secret  # noqa: E402
+from coordinator_free.release import FloatArray  # noqa: E402
+from coordinator_free.solver import LocalSolver  # noqa: E402
+from coordinator_free.twin import Transcript, run_rounds  # noqa: E402
+from node.data import deal  # noqa: E402
+from node.data.section import DataSection  # noqa: E402
+from topology.families import build  # noqa: E402
 
 CAPACITY = 1750.0
 DELTA = 1e-5
