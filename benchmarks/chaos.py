@@ -41,7 +41,8 @@ from node.config import Configuration, from_table
 from node.journal import read_journal
 from node.ledger_file import LedgerFile
 from node.logs import frames_of
-from node.shard import agent_folder, read_rows, shard_path
+from node.places import agent_folder, shard_path
+from node.shard import read_rows
 from node.spending import spent
 from node.status import State, read_status
 from node.verify import verify

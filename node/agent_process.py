@@ -40,7 +40,8 @@ from node.listening import Listening
 from node.names import NamedEndpoints
 from node.npz import packed, write_whole
 from node.partition import Partition
-from node.shard import agent_folder, read_shard, shard_path
+from node.places import agent_folder, shard_path
+from node.shard import read_shard
 from node.shim import Shim
 from node.snapshot import packed_snapshot, unpacked_snapshot
 from node.status import LEAVE, State, StatusFile

@@ -51,8 +51,9 @@ from coordinator_free.privacy.ledger import LedgerError
 from coordinator_free.privacy.mechanisms import Gaussian, Mechanism
 from coordinator_free.release import FloatArray
 from node.ledger_file import LedgerFile
+from node.places import agent_folder
 from node.recorded import Recording, read_recording
-from node.shard import agent_folder, setting
+from node.shard import setting
 
 MOST_AGENTS = 100
 """Up to this many agents all are attacked unless some are named; of more, `SAMPLE`."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from node.config import Configuration
 from node.parts import EAVESDROPPER
-from node.shard import agent_name
+from node.places import agent_name
 
 PORT = 7700
 IMAGE = "sottovoce"

@@ -43,8 +43,9 @@ from node.event_section import check_names
 from node.keys import make_keys
 from node.ledger_file import LedgerFile
 from node.membership import Membership, membership
+from node.places import agent_folder, shard_path
 from node.plug_ins import find_here
-from node.shard import Rows, agent_folder, setting, shard_path, write_shard
+from node.shard import Rows, setting, write_shard
 
 if TYPE_CHECKING:
     from node.data import Dealt

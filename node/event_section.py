@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
 
 from coordinator_free.faults import LONGEST, TARGETS
-from node.shard import agent_name
+from node.places import agent_name
 from node.units import PerSecond, PositiveSeconds, Seconds
 
 

@@ -24,7 +24,7 @@ from node.event_section import EventSection
 from node.membership import Movement, membership
 from node.outages import hit, outages
 from node.partition import Partition
-from node.shard import agent_folder
+from node.places import agent_folder
 from node.status import LEAVE, State, read_status
 
 LOG = "faults.jsonl"

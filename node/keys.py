@@ -16,7 +16,7 @@ from typing import Final
 
 import zmq
 
-from node.shard import agent_folder, agent_name
+from node.places import agent_folder, agent_name
 
 PUBLIC_KEYS: Final = "public-keys"
 """In a run's folder and in each part: lines of a name and a public key in Z85."""

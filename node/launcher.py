@@ -26,8 +26,8 @@ from typing import Any
 
 from node.config import Configuration, ConfigurationError, dump
 from node.faults import Faults
+from node.places import agent_folder, agent_name
 from node.plug_ins import without_here
-from node.shard import agent_folder, agent_name
 from node.status import State, read_status
 from node.transport import ipc_endpoint
 from topology import files

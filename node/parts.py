@@ -18,8 +18,8 @@ from typing import Any
 
 from node.keys import AGENT_KEY, EAVESDROPPER_KEY, PUBLIC_KEYS
 from node.logs import logs_of
+from node.places import agent_folder, agent_name, shard_path
 from node.run_folder import read_json, read_manifest
-from node.shard import agent_folder, agent_name, shard_path
 
 EAVESDROPPER = "eavesdropper"
 PUBLIC = ("config.toml", "topology.graphml", "manifest.json")

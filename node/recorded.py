@@ -20,8 +20,8 @@ from coordinator_free.release import Release
 from node.capture import Capture, CaptureCounter
 from node.journal import read_journal
 from node.logs import frames_of, logs_of
+from node.places import agent_folder, shard_path
 from node.run_folder import RunFolder, RunFolderError, read_manifest, read_run
-from node.shard import agent_folder, shard_path
 from node.wire import KEYS, Parts, Refused, decode
 
 Key = tuple[int, int]

@@ -15,7 +15,8 @@ from coordinator_free.objective import LocalProblem
 from coordinator_free.release import FloatArray
 from node.config import Configuration, load
 from node.npz import unpacked
-from node.shard import Rows, agent_folder, read_rows, setting, shard_path
+from node.places import agent_folder, shard_path
+from node.shard import Rows, read_rows, setting
 from topology.network import Network, from_edges
 
 

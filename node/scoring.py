@@ -34,9 +34,10 @@ from node.curve import Curve, CurveRecorder
 from node.faults import read_faults
 from node.logs import frames_of, logs_of
 from node.npz import write_whole
+from node.places import agent_folder, agent_name
 from node.plug_ins import find_here
 from node.run_folder import RunFolder, read_json, read_run
-from node.shard import Rows, agent_folder, agent_name
+from node.shard import Rows
 from node.spending import Spending, spent
 from node.wire import decode
 

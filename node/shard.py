@@ -56,19 +56,6 @@ class ShardFile(NamedTuple):
     digest: str
 
 
-def agent_name(agent: int) -> str:
-    """The name of agent ``agent`` in files and folders."""
-    return f"agent-{agent:04d}"
-
-
-def shard_path(run: Path, agent: int) -> Path:
-    return run / "shards" / f"{agent_name(agent)}.npz"
-
-
-def agent_folder(run: Path, agent: int) -> Path:
-    return run / "agents" / agent_name(agent)
-
-
 def write_shard(path: Path, rows: Rows, public: Mapping[str, Any]) -> None:
     """Write a new shard file, mode 0600; raises FileExistsError rather than overwrite one."""
     document = np.frombuffer(json.dumps(public).encode(), dtype=np.uint8)

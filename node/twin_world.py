@@ -29,9 +29,10 @@ from node.ledger_file import LedgerFile
 from node.membership import Membership, membership
 from node.npz import packed, write_whole
 from node.outages import Outage, awake, outages
+from node.places import agent_folder
 from node.plug_ins import find_here
 from node.run_folder import read_run
-from node.shard import agent_folder, read_secret, setting
+from node.shard import read_secret, setting
 from node.traffic_log import TrafficLogWriter
 from node.twin_links import TwinLinks
 from node.wire import Done, Hello, encode

@@ -23,8 +23,9 @@ from coordinator_free.privacy.noise import Stream
 from coordinator_free.release import Release
 from coordinator_free.twin import reexecute
 from node.deal import build
+from node.places import agent_folder
 from node.recorded import Recording, read_recording
-from node.shard import agent_folder, read_secret, setting
+from node.shard import read_secret, setting
 
 CLOSE = 1e-9
 """Largest difference of exact values between builds."""

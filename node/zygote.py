@@ -25,9 +25,9 @@ from pathlib import Path
 
 from coordinator_free.agents.registry import algorithm
 from node.agent_process import run_from_folder
+from node.places import agent_folder, agent_name
 from node.plug_ins import find_here
 from node.rehearsal import rehearse
-from node.shard import agent_folder, agent_name
 
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,3 +72,9 @@ def test_nothing_is_pickled() -> None:
             text = path.read_text()
             assert "pickle" not in imported(ast.parse(text)), path
             assert "allow_pickle=True" not in text, path
+
+
+def test_the_eavesdropper_starts_without_linear_algebra() -> None:
+    """All wait for it: importing scipy would double the time until it listens."""
+    code = "import sys, node.eavesdropper; sys.exit('scipy' in sys.modules or 'networkx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -27,7 +27,7 @@ import numpy as np
 from coordinator_free.release import Release
 from node import launcher
 from node.config import from_table
-from node.shard import agent_folder
+from node.places import agent_folder
 from node.status import read_status
 from node.wire import encode
 

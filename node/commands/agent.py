@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from node.shard import ShardError, agent_folder, agent_name
+from node.places import agent_folder, agent_name
+from node.shard import ShardError
 
 
 def agent(
@@ -34,7 +35,8 @@ def agent(
     """
     from node.agent_process import run_from_folder
     from node.names import NamedEndpoints, endpoint, neighbours_of
-    from node.shard import read_rows, shard_path
+    from node.places import shard_path
+    from node.shard import read_rows
 
     folder, number = part_of(shard)
     _, public = read_rows(shard_path(folder, number))

@@ -11,11 +11,11 @@ import typer
 
 from coordinator_free.losses import loss
 from node.config import load
+from node.places import agent_folder
 from node.prediction import PredictionError, features_of
 from node.prediction import predict as predict_rows
 from node.results import RELEASES_ITS_MODEL
 from node.run_folder import read_final, read_manifest
-from node.shard import agent_folder
 
 
 def predict(

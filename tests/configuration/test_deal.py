@@ -22,7 +22,8 @@ from node import deal
 from node.config import Configuration, ConfigurationError, dump, from_table
 from node.deal import confidences, deal_run, prepare
 from node.ledger_file import LedgerFile
-from node.shard import ShardError, agent_folder, read_rows, read_secret, read_shard, shard_path, write_shard
+from node.places import agent_folder, shard_path
+from node.shard import ShardError, read_rows, read_secret, read_shard, write_shard
 from tests.configuration.tables import private, public
 from topology import files
 

@@ -10,7 +10,8 @@ import pytest
 
 from coordinator_free.clocks import own_rate, own_skew
 from node.journal import read_journal
-from node.shard import agent_folder, read_rows, shard_path
+from node.places import agent_folder, shard_path
+from node.shard import read_rows
 from node.traffic_log import TrafficLogReader
 from node.verify import verify
 from tests.node.clusters import AGENTS, ran, table

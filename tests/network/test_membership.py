@@ -15,8 +15,9 @@ from node.config import ConfigurationError, from_table
 from node.deal import prepare
 from node.faults import read_faults
 from node.ledger_file import LedgerFile
+from node.places import agent_folder, shard_path
 from node.run_folder import read_json, read_run
-from node.shard import agent_folder, read_rows, shard_path
+from node.shard import read_rows
 from node.traffic_log import Event, TrafficLogReader
 from node.verify import verify
 from node.wire import Done

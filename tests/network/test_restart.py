@@ -11,8 +11,8 @@ import pytest
 from node import launcher
 from node.agent_process import NOT_READY
 from node.config import load
+from node.places import agent_folder
 from node.run_folder import read_final
-from node.shard import agent_folder
 from tests.node.clusters import AGENTS, final, ran, table
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]

@@ -12,7 +12,8 @@ import pytest
 from coordinator_free.release import Release
 from node import launcher
 from node.ledger_file import LedgerFile
-from node.shard import agent_folder, read_rows, shard_path
+from node.places import agent_folder, shard_path
+from node.shard import read_rows
 from node.spending import spent
 from node.verify import verify
 from tests.network.test_target import admm, in_twin

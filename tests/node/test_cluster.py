@@ -18,7 +18,8 @@ from node import launcher
 from node.charging import Charger
 from node.journal import read_journal
 from node.ledger_file import LedgerFile
-from node.shard import agent_folder, read_shard, shard_path
+from node.places import agent_folder, shard_path
+from node.shard import read_shard
 from node.wire import Done, decode
 from tests.node.clusters import AGENTS, dealt, final, not_private, ran, said, table, watched
 from tests.node.leaks import processes_of

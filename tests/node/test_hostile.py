@@ -15,7 +15,7 @@ import zmq
 
 from coordinator_free.release import Release
 from node.keys import Keys, make_keys, read_keys
-from node.shard import agent_folder
+from node.places import agent_folder
 from node.transport import MOST_PARTS, Post
 from node.wire import HEADER_LIMIT, Hello, Receiver, encode, own_name, topic
 

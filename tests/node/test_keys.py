@@ -16,7 +16,7 @@ import zmq
 from coordinator_free.release import Release
 from node.admission import DOMAIN
 from node.keys import AGENT_KEY, EAVESDROPPER_KEY, PUBLIC_KEYS, Keys, KeysError, key_path, make_keys, read_keys
-from node.shard import agent_folder
+from node.places import agent_folder
 from node.traffic_log import TrafficLogReader
 from node.transport import Post
 from node.wire import EAVESDROPPER, Done, Hello, Receiver, encode, own_name

@@ -15,9 +15,9 @@ import pytest
 
 from coordinator_free.objective import graph_objective, optimum
 from node import scoring
+from node.places import agent_folder
 from node.run_folder import RunFolderError, read_run
 from node.scoring import Scores, score
-from node.shard import agent_folder
 from tests.configuration.tables import public
 from tests.results.conftest import finished
 

@@ -1,0 +1,22 @@
+"""What an agent is called in files and folders, and where in a run's folder its own lie.
+
+Rules that hold here:
+- Nothing is imported here: whoever only has to find a file, like the eavesdropper, starts without linear algebra.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def agent_name(agent: int) -> str:
+    """The name of agent ``agent`` in files and folders."""
+    return f"agent-{agent:04d}"
+
+
+def shard_path(run: Path, agent: int) -> Path:
+    return run / "shards" / f"{agent_name(agent)}.npz"
+
+
+def agent_folder(run: Path, agent: int) -> Path:
+    return run / "agents" / agent_name(agent)
