@@ -70,6 +70,7 @@ def figure8(request: Request) -> Reproduction:
 
 def convergence(figure: str, title: str, paper: str, found: Found, base: Baseline) -> Reproduction:
     """Loss by round, one panel a reading."""
+    lines = list(dict.fromkeys((name, alpha) for name, _, alpha in found))
     panels = [
         Panel(
             f"Loss by round, {reading}",
@@ -80,10 +81,10 @@ def convergence(figure: str, title: str, paper: str, found: Found, base: Baselin
                     f"{name.upper()}, alpha {alpha:g}",
                     list(range(1, len(runs[0].losses) + 1)),
                     _shown(np.mean([run.losses for run in runs], axis=0)),
-                    colour=k,
+                    colour=lines.index((name, alpha)),
                     dashed=reading == PUBLISHED,
                 )
-                for k, ((name, which, alpha), runs) in enumerate(found.items())
+                for (name, which, alpha), runs in found.items()
                 if which == reading
             ],
             levels=list(base.loss.items()),
