@@ -55,7 +55,7 @@ SPEAKING = 10
 HANG_UP = 60.0
 """Seconds that what was said has to go out at the end: a slow eavesdropper is waited for, but not for ever."""
 LAG = 1.0
-"""Seconds that an agent's clock may be behind before all the ticks that it missed are given up."""
+"""Seconds that an agent's clock may be behind before missed ticks are given up: if it stood still, all of them."""
 
 
 class AgentFailure(Exception):
@@ -405,31 +405,34 @@ class Life:
         """Wake at the ticks of a Poisson clock; the socket is drained at a tick, not at each arrival.
 
         An agent that stood still (it was stopped, or got no processor) has nothing new to say at the ticks that it
-        missed: it gives them up, and before the next one hears all that has waited for it.
+        missed: it gives them up, and before the next one hears all that has waited for it. One that is late because it
+        was busy, with a neighbour's flood for example, goes on as fast as it can, and hears no more at a time.
         """
         agent = self._agent
-        everything = RECEIVE_QUEUE * max(1, len(self._around.neighbours))
-        stood_still = False
         ticks = waits(self._around.clock_seed, self._around.agent, self._around.rate)
-        tick = time.monotonic() + next(ticks)
+        now = time.monotonic()
+        tick = now + next(ticks)
         while not agent.finished:
+            due = max(tick, now)
             now = time.monotonic()
             while now < tick:
                 select.select([self._wake_read], [], [], tick - now)
                 self._check_stop()
                 now = time.monotonic()
             self._check_stop()
-            if now > tick + LAG:
-                stood_still, tick = True, now + next(ticks)
+            if now > due + LAG:
+                hearing = now + LAG
+                while self._hear(RECEIVE_QUEUE) and now < hearing:
+                    now = time.monotonic()
+                tick = now + next(ticks)
                 continue
-            self._hear(everything if stood_still else None)
-            stood_still = False
+            self._hear()
             for release in inbox.take():
                 agent.receive(release)
             said = agent.wake()
             if said is not None:
                 self._speak(said)
-            tick += next(ticks)
+            tick = max(tick + next(ticks), now - LAG)
 
     def _in_rounds(self, inbox: RoundInbox) -> None:
         """Wake when a round is complete; while waiting repeat the last two releases."""
