@@ -52,16 +52,15 @@ def records(path: Path, agents: int) -> None:
 def run(configuration: Configuration, folder: Path, agents: int) -> launcher.Watch:
     """A run over processes, dealt into ``folder``, to its end."""
     launcher.deal(configuration, folder)
-    launcher.check_limits(folder, configuration)
-    cluster = launcher.Cluster(folder, configuration, agents)
-    cluster.start()
-    try:
-        watch = cluster.watch()
-    finally:
-        cluster.close()
+    watch = launcher.run_in_processes(folder, configuration, agents)
     if watch.failures:
         raise SystemExit(f"the run failed: {watch.failures[:3]}")
     return watch
+
+
+def finals_of(folder: Path) -> list[dict[str, Any]]:
+    """What the agents counted, in order."""
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("agents/*/final.json"))]
 
 
 def ours(folder: Path, agents: int, rate: float, data: Path, **network: Any) -> dict[str, Any]:
@@ -91,7 +90,7 @@ def ours(folder: Path, agents: int, rate: float, data: Path, **network: Any) -> 
     ordered = np.sort(np.array([time_ns for journal in journals for time_ns, _ in journal])) / 1e9
     tenth = len(ordered) // 10
     middle = ordered[tenth:-tenth]
-    finals = [json.loads(path.read_text()) for path in sorted(folder.glob("agents/*/final.json"))]
+    finals = finals_of(folder)
     capture = json.loads((folder / "eavesdropper.log").read_text().splitlines()[0])["capture"]
     received = sum(final["received"] for final in finals)
     return {

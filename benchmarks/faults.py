@@ -37,12 +37,7 @@ WITHIN = 0.01
 def run(folder: Path, configuration: Configuration) -> dict[str, Any]:
     """One run over processes, and what became of it."""
     agents = int(launcher.deal(configuration, folder)["agents"])
-    cluster = launcher.Cluster(folder, configuration, agents)
-    cluster.start()
-    try:
-        watch = cluster.watch()
-    finally:
-        cluster.close()
+    watch = launcher.run_in_processes(folder, configuration, agents)
     launcher.score(folder, watch)
     dealt = read_run(folder)
     models = np.array([read_final(folder, agent)["model"] for agent in range(agents)])

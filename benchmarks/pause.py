@@ -22,13 +22,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from coordinator_free.release import Release
+from cluster import finals_of
+
 from node import launcher
 from node.config import from_table
 from node.faults import read_faults
-from node.logs import frames_of
-from node.wire import Refused, decode
-from topology import files
+from node.logs import releases_of
+from node.run_folder import read_run
 
 AGENTS, RATE = 10, 20.0
 FIRST = 10
@@ -38,12 +38,7 @@ FIRST = 10
 def run(folder: Path, table: dict[str, Any]) -> launcher.Watch:
     configuration = from_table(table)
     launcher.deal(configuration, folder)
-    cluster = launcher.Cluster(folder, configuration, AGENTS)
-    cluster.start()
-    try:
-        return cluster.watch()
-    finally:
-        cluster.close()
+    return launcher.run_in_processes(folder, configuration, AGENTS)
 
 
 def table(learning: dict[str, Any], updates: int, lasting: float, **network: Any) -> dict[str, Any]:
@@ -60,30 +55,16 @@ def table(learning: dict[str, Any], updates: int, lasting: float, **network: Any
     }
 
 
-def heard(folder: Path) -> list[tuple[int, Release]]:
-    """Every release with the time (ns) at which it was first heard, in order."""
-    found: dict[tuple[int, int], tuple[int, Release]] = {}
-    for frame in frames_of(folder, []):
-        try:
-            message = decode(frame.parts)
-        except Refused:
-            continue
-        if isinstance(message, Release):
-            found.setdefault((message.sender, message.index), (frame.time_ns, message))
-    return list(found.values())
-
-
 def after_the_pause(folder: Path) -> dict[str, Any]:
     """What the paused agent of an asynchronous run said after it was continued."""
     pause, resume = (fault for fault in read_faults(folder) if fault["fault"] in ("pause", "resume"))
     [paused] = pause["agents"]
-    network = files.parse((folder / "topology.graphml").read_bytes(), "graphml")
-    neighbours = {int(j) for j in network.neighbours(paused)}
+    neighbours = read_run(folder).network.neighbours(paused)
     newest: dict[int, int] = {}
     in_force: dict[int, int] = {}
     ages: list[tuple[int, list[int]]] = []
     missed = 0
-    for time_ns, release in heard(folder):
+    for time_ns, release in releases_of(folder).values():
         newest[release.sender] = max(newest.get(release.sender, -1), release.index)
         missed += release.sender in neighbours and pause["time_ns"] <= time_ns < resume["time_ns"]
         if release.sender == paused:
@@ -103,12 +84,14 @@ def after_the_pause(folder: Path) -> dict[str, Any]:
 
 def verdicts(folder: Path, watch: launcher.Watch) -> dict[str, Any]:
     """Whom an event paused, who failed, and whose notes name a silent neighbour."""
-    finals = [json.loads((folder / "agents" / f"agent-{i:04d}" / "final.json").read_text()) for i in range(AGENTS)]
     return {
         "paused": read_faults(folder)[0]["agents"],
         "failures": [f"{failure['who']}: {failure['last_words'][0]}" for failure in watch.failures],
         "silent": [
-            f"agent {final['agent']}: {note}" for final in finals for note in final["notes"] if "silent" in note
+            f"agent {final['agent']}: {note}"
+            for final in finals_of(folder)
+            for note in final["notes"]
+            if "silent" in note
         ],
     }
 

@@ -32,29 +32,35 @@ from typing import Any  # noqa: E402
 import cluster  # noqa: E402
 import twin_runs  # noqa: E402
 
-from node.config import from_table  # noqa: E402
+from node.config import Configuration  # noqa: E402
+from node.deal import prepare  # noqa: E402
 from node.journal import read_journal  # noqa: E402
+from node.trial import configured  # noqa: E402
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+ALL_ROWS = {"data.test": "held-out", "data.held_out": 0.0, "learning.finish": False}
+"""Nothing is scored."""
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "five": ("adult-admm.toml", {}),
-    "hundred": ("adult-admm-100.toml", {"data.test": "held-out", "data.held_out": 0.0}),
+    "hundred": ("adult-admm-100.toml", ALL_ROWS),
     "hundred-open": (
         "adult-admm-100.toml",
-        {"data.test": "held-out", "data.held_out": 0.0, "learning.algorithm": "m-admm", "privacy": None},
+        ALL_ROWS
+        | {"learning.algorithm": "m-admm", "learning.pvp_form": None}
+        | dict.fromkeys(("privacy.mechanism", "privacy.epsilon", "privacy.delta", "privacy.clip")),
     ),
 }
 
 
-def over_processes(table: dict[str, Any], folder: Path) -> dict[str, float]:
+def over_processes(configuration: Configuration, folder: Path) -> dict[str, float]:
     """Rounds per second, CPU and memory of one real run."""
-    agents = int(table["data"]["agents"])
-    watch = cluster.run(from_table(table), folder, agents)
+    assert configuration.data.agents is not None
+    watch = cluster.run(configuration, folder, configuration.data.agents)
     rates = []
     for path in folder.glob("agents/*/journal.bin"):
         said = [time_ns for time_ns, _ in read_journal(path)]
         rates.append(1e9 * (len(said) - 1) / (said[-1] - said[0]))
-    finals = [json.loads(path.read_text()) for path in folder.glob("agents/*/final.json")]
+    finals = cluster.finals_of(folder)
     return {
         "rounds_per_s": statistics.median(rates),
         "cpu_ms_per_agent_and_round": 1e3 * statistics.mean(final["cpu_s"] / final["sent"] for final in finals),
@@ -64,30 +70,20 @@ def over_processes(table: dict[str, Any], folder: Path) -> dict[str, float]:
     }
 
 
-def in_the_twin(table: dict[str, Any]) -> dict[str, float]:
+def in_the_twin(configuration: Configuration) -> dict[str, float]:
     """Rounds per second of the same agents in one process."""
-    preparation = twin_runs.configured(table, {}, int(table["run"]["seed"]))
+    preparation = prepare(configuration)
     agents = twin_runs.agents_of(preparation)
     began = time.perf_counter()
     twin_runs.run(preparation, agents)
-    return {"twin_rounds_per_s": preparation.configuration.clock.updates / (time.perf_counter() - began)}
+    return {"twin_rounds_per_s": configuration.clock.updates / (time.perf_counter() - began)}
 
 
-def table_of(case: str, path: Path) -> dict[str, Any]:
-    """The example's table, changed for this case."""
+def configuration_of(case: str, path: Path) -> Configuration:
+    """The example's, changed for this case."""
     example, changes = CASES[case]
     table = tomllib.loads((EXAMPLES / example).read_text())
-    table["data"]["path"] = str(path.absolute())
-    for place, value in changes.items():
-        section, _, key = place.partition(".")
-        if value is None:
-            del table[section]
-            table["learning"].pop("pvp_form", None)
-        else:
-            table[section][key] = value
-    if table["data"]["test"] == "held-out":
-        table["learning"]["finish"] = False  # nothing is scored
-    return table
+    return configured(table, {"data.path": str(path.absolute()), **changes})
 
 
 def main() -> None:
@@ -99,11 +95,11 @@ def main() -> None:
     options = parser.parse_args()
     report: dict[str, Any] = {}
     for case in options.case or CASES:
-        table = table_of(case, options.path)
+        configuration = configuration_of(case, options.path)
         measured = []
         with tempfile.TemporaryDirectory(prefix="sv-bench-") as name:
             for number in range(options.runs):
-                one = over_processes(table, Path(name) / f"run-{number}") | in_the_twin(table)
+                one = over_processes(configuration, Path(name) / f"run-{number}") | in_the_twin(configuration)
                 one["ratio"] = one["rounds_per_s"] / one["twin_rounds_per_s"]
                 measured.append(one)
                 print(f"{case}, run {number + 1}: {json.dumps(one)}", file=sys.stderr, flush=True)

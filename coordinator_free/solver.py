@@ -66,7 +66,7 @@ class LocalSolver:
         self._block = np.empty((min(BLOCK, records), dimension))
         self._labels = np.tile(problem.y, len(LENGTHS))
         self.steps_taken = 0
-        """Newton steps of the last call."""
+        """Steps of the last call."""
 
     def minimise(self, quadratic: float, linear: FloatArray, start: FloatArray, steps: int | None = None) -> FloatArray:
         """argmin F with w = ``quadratic`` > 0 and b = ``linear``, shape (d,), from ``start``.

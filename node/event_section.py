@@ -6,12 +6,12 @@ Rules that hold here:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
 
-from coordinator_free.faults import LONGEST, TARGETS
+from coordinator_free.faults import LONGEST, TARGETS, targets
 from node.places import agent_name
 from node.units import PerSecond, PositiveSeconds, Seconds
 
@@ -121,6 +121,14 @@ def numbers_of(agents: Sequence[int | str], names: Sequence[str]) -> list[int]:
         else:
             raise ValueError(f"{agent!r} is no agent: accepted are 0 to {len(names) - 1}, and the agents' names")
     return found
+
+
+def aimed_at(
+    event: EventSection, number: int, names: Sequence[str], seed: int, without: Collection[int] = ()
+) -> tuple[int, ...]:
+    """The agents that event ``number`` hits; where it has to draw them, none of those ``without``."""
+    named = numbers_of(event.target, names) if isinstance(event.target, list) else event.target
+    return targets(named, len(names), seed, number, without=without)
 
 
 def check_names(events: Sequence[EventSection], names: Sequence[str]) -> None:

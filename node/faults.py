@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from coordinator_free.faults import churn
-from node.event_section import EventSection
+from node.event_section import EventSection, aimed_at
 from node.membership import Movement, membership
-from node.outages import hit, outages
+from node.outages import outages
 from node.partition import Partition
 from node.places import agent_folder
 from node.status import LEAVE, State, read_status
@@ -120,29 +120,26 @@ class Faults:
 
     def _action(self, number: int, event: EventSection) -> Action:
         if event.fault == "partition":
-            return lambda _: self._divide(number, event)
+            return lambda _: self._divide(number)
         if event.fault == "heal":
             return self._heal
         if event.fault == "pause":
             return lambda alive: self._pause(number, alive)
-        return self._kill(self._hit(number, event), event.at, event.restart)
+        return self._kill(aimed_at(event, number, self._names, self._seed), event.at, event.restart)
 
     def _plan_churn(self, number: int, event: EventSection, rate: float) -> None:
         assert event.lasting is not None
-        candidates = self._hit(number, event)
+        candidates = aimed_at(event, number, self._names, self._seed)
         for absence in churn(candidates, rate, event.restart, event.lasting, self._seed, number):
             at = event.at + absence.at
             self._plan(at, "kill", self._kill([absence.agent], at, absence.away))
 
-    def _hit(self, number: int, event: EventSection) -> tuple[int, ...]:
-        return hit(event, number, self._names, self._seed)
-
     # -- partitions -----------------------------------------------------------------------------------------------
 
-    def _divide(self, number: int, event: EventSection) -> None:
+    def _divide(self, number: int) -> None:
         outage = self._outages[number]
         assert self._partition is not None
-        self._partition.divide(outage.groups, outage.until - event.at)
+        self._partition.divide(outage.groups, outage.until - outage.at)
         self._divided = number
         self._note("partition", outage.agents, groups=list(outage.groups))
         self._plan(outage.until, "expire", lambda _: self._expire(number))

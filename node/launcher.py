@@ -318,6 +318,20 @@ class Cluster:
             self._zygote.wait()
 
 
+def run_in_processes(folder: Path, configuration: Configuration, agents: int) -> Watch:
+    """Run what was dealt to its end, one process for each of the ``agents``; if it is broken off, all are ended."""
+    check_limits(folder, configuration)
+    cluster = Cluster(folder, configuration, agents)
+    try:
+        cluster.start()
+        watch = cluster.watch()
+    except BaseException:
+        cluster.stop()
+        raise
+    cluster.close()
+    return watch
+
+
 def _heard(folder: Path) -> int:
     try:
         data = (folder / "eavesdropper.status").read_bytes()

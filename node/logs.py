@@ -8,9 +8,12 @@ Rules that hold here:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from coordinator_free.release import Release
 from node.traffic_log import Frame, TrafficLogError, TrafficLogReader
+from node.wire import Refused, decode
 
 
 def log_path(folder: Path, number: int) -> Path:
@@ -45,6 +48,17 @@ def frames_of(folder: Path, damage: list[str]) -> Iterator[Frame]:
             continue
         yield from reader
         damage += [f"{place}{d.size} bytes from byte {d.offset}: {d.meaning}" for d in reader.damage]
+
+
+def releases_of(folder: Path) -> dict[tuple[int, int], tuple[int, Release]]:
+    """Every (sender, index) that was heard: when first, in ns, and that release, in that order."""
+    heard: dict[tuple[int, int], tuple[int, Release]] = {}
+    for frame in frames_of(folder, []):
+        with suppress(Refused):
+            message = decode(frame.parts)
+            if isinstance(message, Release):
+                heard.setdefault((message.sender, message.index), (frame.time_ns, message))
+    return heard
 
 
 def _existing(folder: Path) -> Iterator[Path]:

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinator_free.faults import targets
-from node.event_section import EventSection, numbers_of
+from node.event_section import EventSection, aimed_at
 
 
 @dataclass(frozen=True)
@@ -64,8 +63,7 @@ def membership(events: Sequence[EventSection], names: Sequence[str], seed: int) 
         if event.fault not in before:
             continue
         taken = before[event.fault]
-        target = numbers_of(event.target, names) if isinstance(event.target, list) else event.target
-        agents = targets(target, len(names), seed, number, without=taken)
+        agents = aimed_at(event, number, names, seed, without=taken)
         twice = sorted(taken.intersection(agents))
         if twice:
             raise ValueError(f"event.{number}.target: agent {twice[0]} {event.fault}s in an earlier event already")

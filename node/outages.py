@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from coordinator_free.faults import bisection, division, isolation, targets
-from node.event_section import EventSection, ending, numbers_of
+from coordinator_free.faults import bisection, division, isolation
+from node.event_section import EventSection, aimed_at, ending, numbers_of
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,6 @@ class Outage:
     groups: tuple[int, ...] = ()
 
 
-def hit(event: EventSection, number: int, names: Sequence[str], seed: int) -> tuple[int, ...]:
-    """The agents that an event is aimed at."""
-    named = numbers_of(event.target, names) if isinstance(event.target, list) else event.target
-    return targets(named, len(names), seed, number)
-
-
 def outages(events: Sequence[EventSection], names: Sequence[str], seed: int) -> dict[int, Outage]:
     """The partitions and pauses of a run of agents with these ``names``, by the event's number."""
     found = {}
@@ -39,12 +33,12 @@ def outages(events: Sequence[EventSection], names: Sequence[str], seed: int) -> 
         if event.fault not in ("partition", "pause") or until is None:
             continue
         if event.fault == "pause":
-            found[number] = Outage("pause", event.at, until, hit(event, number, names, seed))
+            found[number] = Outage("pause", event.at, until, aimed_at(event, number, names, seed))
             continue
         if event.groups == "bisect":
             groups = bisection(len(names), seed, number)
         elif event.groups == "isolate":
-            groups = isolation(hit(event, number, names, seed), len(names))
+            groups = isolation(aimed_at(event, number, names, seed), len(names))
         else:
             groups = division([numbers_of(group, names) for group in event.groups], len(names))
         apart = tuple(i for i, group in enumerate(groups) if group)
@@ -52,9 +46,9 @@ def outages(events: Sequence[EventSection], names: Sequence[str], seed: int) -> 
     return found
 
 
-def cut(planned: Sequence[Outage], sender: int, receiver: int, now: float) -> bool:
+def cut(partitions: Sequence[Outage], sender: int, receiver: int, now: float) -> bool:
     """Whether what ``sender`` says to ``receiver`` is lost at ``now``."""
-    begun = [outage for outage in planned if outage.fault == "partition" and outage.at <= now]
+    begun = [outage for outage in partitions if outage.at <= now]
     if not begun:
         return False
     last = max(begun, key=lambda outage: outage.at)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -181,40 +180,25 @@ def _cost(preparation: Preparation, agents: Sequence[Agent]) -> tuple[float, str
 def over_processes(configuration: Configuration, folder: Path) -> Trial:
     """Run it with one process for each agent in the new run folder ``folder``; raises if any of them fails."""
     from node import launcher
-    from node.logs import frames_of
+    from node.logs import releases_of
     from node.run_folder import read_final
     from node.spending import spent
-    from node.wire import Refused, decode
 
     launcher.check_socket_paths(configuration)
     manifest = launcher.deal(configuration, folder)
-    launcher.check_limits(folder, configuration)
-    cluster = launcher.Cluster(folder, configuration, int(manifest["agents"]))
-    try:
-        cluster.start()
-        watch = cluster.watch()
-    except BaseException:
-        cluster.stop()
-        raise
-    cluster.close()
+    watch = launcher.run_in_processes(folder, configuration, int(manifest["agents"]))
     if watch.failures:
         failure = watch.failures[0]
         words = "; ".join(str(word) for word in failure.get("last_words", []))
         raise launcher.RunFailure(f"{folder.name}: {failure['who']} did not finish: {words}")
     preparation = prepare(configuration, dealt=_dealt_alike(configuration))
-    heard: dict[tuple[int, int], Release] = {}
-    for frame in frames_of(folder, []):
-        with suppress(Refused):
-            message = decode(frame.parts)
-            if isinstance(message, Release):
-                heard.setdefault((message.sender, message.index), message)
     finals = [read_final(folder, agent) for agent in range(preparation.agents)]
     finishes = [final["finish"] for final in finals if "finish" in final]
     spending = spent(folder) if configuration.private else None
     summary = spending.as_results() if spending is not None else {}
     return Trial(
         preparation=preparation,
-        releases=list(heard.values()),
+        releases=[release for _, release in releases_of(folder).values()],
         models=np.stack([final["model"] for final in finals]),
         finishes=np.stack(finishes) if len(finishes) == len(finals) else None,
         epsilon=summary.get("charged_max"),

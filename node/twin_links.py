@@ -19,9 +19,9 @@ from node.shim import LinkCount
 class TwinLinks:
     """All links of one run in the twin. ``size`` of a frame is in bytes, ``now`` in virtual seconds."""
 
-    def __init__(self, conditions: Conditions, planned: Sequence[Outage] = ()) -> None:
+    def __init__(self, conditions: Conditions, partitions: Sequence[Outage] = ()) -> None:
         self._conditions = conditions
-        self._planned = planned
+        self._partitions = partitions
         self._lines: dict[tuple[int, int], tuple[Line, LinkCount]] = {}
 
     def meet(self, release: Release, receiver: int, now: float, size: int) -> float | None:
@@ -30,7 +30,7 @@ class TwinLinks:
         if ends not in self._lines:
             self._lines[ends] = (self._conditions.line(*ends), LinkCount())
         line, link = self._lines[ends]
-        if cut(self._planned, *ends, now):
+        if cut(self._partitions, *ends, now):
             link.lost("partition", release.index, 0)
             return None
         passage = line.pass_on("release", release.index, 0, now, size)

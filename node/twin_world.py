@@ -59,8 +59,8 @@ def run_twin(folder: Path) -> None:
     weather = conditions(run.public[0]["network"], int(run.public[0]["seed"]))
     events, names, seed = run.configuration.event, run.manifest["names"], int(run.public[0]["seed"])
     planned = list(outages(events, names, seed).values())
-    divided = any(outage.fault == "partition" for outage in planned)
-    links = None if weather.calm and not divided else TwinLinks(weather, planned)
+    partitions = [outage for outage in planned if outage.fault == "partition"]
+    links = None if weather.calm and not partitions else TwinLinks(weather, partitions)
     members = membership(events, names, seed)
     now, frame = 0.0, 0
     with TrafficLogWriter(folder / "traffic.mcap", run_attachments(folder)) as log:

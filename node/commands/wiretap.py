@@ -13,7 +13,7 @@ import typer
 
 from node.captured import RAW_IP, Wiretap
 from node.eavesdropper import StopSignals
-from node.packet_files import Packet, PacketFileError, packets
+from node.packet_files import Packet, packets
 from node.traffic_log import TrafficLogWriter
 
 _ALL_PROTOCOLS = 3
@@ -42,16 +42,18 @@ def wiretap(
         for time_ns, link, packet in found:
             tap.take(time_ns, packet, link)
         heard = tap.heard()
+    except BaseException:
+        writer.close()
+        log.unlink()  # it would look like a capture in which nothing was said
+        raise
+    try:
         for frame in heard:
             if frame.parts is not None:
                 writer.write(frame.parts, frame.time_ns)
             else:
                 writer.event({"encrypted": frame.size, "port": frame.stream[0][1]}, frame.time_ns)
-    except (PacketFileError, OSError):
+    finally:
         writer.close()
-        log.unlink()  # it would look like a capture in which nothing was said
-        raise
-    writer.close()
     clear = sum(frame.parts is not None for frame in heard)
     print(f"{log}: {clear} frames from {tap.packets} packets")
     if tap.encrypted:

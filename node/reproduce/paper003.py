@@ -185,45 +185,44 @@ def panels(rows: Sequence[Mapping[str, Any]], over: str) -> list[Panel]:
     x_label = {"epsilon": "epsilon", "u": "level of non-average u", "m": "parties m"}[over]
     for source in dict.fromkeys(row["data"] for row in rows):
         of = [row for row in rows if row["data"] == source]
-        groups: list[tuple[str, str, str, list[Mapping[str, Any]]]]
+        groups = [("Accuracy", "accuracy", "sd", of), ("Optimal gap", "gap", "sd gap", of)]
         if over == "m":
             groups = [
-                (
-                    f"Optimal gap at epsilon {epsilon:g}",
-                    "gap",
-                    "sd gap",
-                    [row for row in of if row["epsilon"] == epsilon],
-                )
+                (f"Optimal gap at epsilon {epsilon:g}", "gap", "sd gap", [r for r in of if r["epsilon"] == epsilon])
                 for epsilon in dict.fromkeys(row["epsilon"] for row in of)
             ]
-        else:
-            groups = [("Accuracy", "accuracy", "sd", of), ("Optimal gap", "gap", "sd gap", of)]
         for title, value, spread, shown in groups:
-            series = []
-            for method in dict.fromkeys(row["method"] for row in shown):
-                line = [row for row in shown if row["method"] == method and row[value] is not None]
-                name = method.removesuffix(", releases seen")
-                if name not in LINES:
-                    continue
-                reading = "as published" if line[0]["reading"] == PUBLISHED else "truly private"
-                series.append(
-                    Series(
-                        name if line[0]["reading"] == OPEN else f"{name} ({reading})",
-                        [row[over] for row in line],
-                        [row[value] for row in line],
-                        [row[spread] or 0.0 for row in line],
-                        colour=LINES[name],
-                        dashed=line[0]["reading"] == PUBLISHED,
-                    )
-                )
+            lines = _lines(shown, over, value, spread)
             levels = [
                 (name, mean(row[value] for row in shown if row["method"] == name))
                 for name in (MAJORITY, "no privacy, pooled")
                 if value == "accuracy"
             ]
             below = f"{source}; dashed: as published, band: one deviation over runs"
-            made.append(Panel(title, below, x_label, series, levels, x_log=over != "u", y_log=value == "gap"))
+            made.append(Panel(title, below, x_label, lines, levels, x_log=over != "u", y_log=value == "gap"))
     return made
+
+
+def _lines(rows: Sequence[Mapping[str, Any]], over: str, value: str, spread: str) -> list[Series]:
+    """One line for each method of `LINES`: column ``value``, with a band of ``spread``, over column ``over``."""
+    lines = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        line = [row for row in rows if row["method"] == method and row[value] is not None]
+        name = method.removesuffix(", releases seen")
+        if name not in LINES:
+            continue
+        reading = line[0]["reading"]
+        lines.append(
+            Series(
+                name if reading == OPEN else f"{name} ({reading})",
+                [row[over] for row in line],
+                [row[value] for row in line],
+                [row[spread] or 0.0 for row in line],
+                colour=LINES[name],
+                dashed=reading == PUBLISHED,
+            )
+        )
+    return lines
 
 
 @dataclass

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 
 from node.captured import ETHERNET, RAW_IP
 from node.packet_files import Packet, PacketFileError, packets
-from node.traffic_log import TrafficLogReader
-from tests.log.test_wiretap import run_id
-from tests.node.clusters import AGENTS, ran, table
+from tests.log.test_wiretap import assert_the_eavesdroppers_log
+from tests.node.clusters import ran, table
 
 SECOND = 10**9
 NOW = 1_700_000_000 * SECOND
@@ -189,16 +188,21 @@ def test_what_was_captured_of_a_run_is_the_eavesdroppers_log_from_either_file(tm
     finally:
         captured = recorder.end()
     assert watch.failures == []
-    run = run_id(tmp_path / "run")
     for name, data in (("pcap", pcap(captured)), ("pcapng", pcapng(captured))):
         (tmp_path / name).write_bytes(data)
         log = tmp_path / f"{name}.mcap"
         command = [sys.executable, "-m", "node.cli", "wiretap", "--pcap", str(tmp_path / name), "--log", str(log)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        for agent in range(AGENTS):
-            sender = agent.to_bytes(4)
-            heard = [f.parts for f in TrafficLogReader(tmp_path / "run" / "traffic.mcap") if f.topic[:4] == sender]
-            overheard = [f.parts for f in TrafficLogReader(log) if f.topic[:4] == sender and run in f.header]
-            assert len(heard) > 40
-            assert overheard == heard
+        assert_the_eavesdroppers_log(log, tmp_path / "run")
+
+
+def test_what_cannot_be_captured_leaves_no_log(tmp_path: Path) -> None:
+    log = tmp_path / "overheard.mcap"
+    (tmp_path / "none").write_bytes(b"no capture")
+    for source in (["--pcap", str(tmp_path / "none")], ["--interface", "no-such-interface"]):
+        command = [sys.executable, "-m", "node.cli", "wiretap", *source, "--log", str(log)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert len(done.stderr.splitlines()) == 1
+        assert not log.exists()

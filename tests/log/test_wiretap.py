@@ -42,17 +42,21 @@ def run_id(run: Path) -> bytes:
     return bytes.fromhex(json.loads((run / "manifest.json").read_text())["run"])
 
 
+def assert_the_eavesdroppers_log(log: Path, run: Path) -> None:
+    """Frame for frame, agent by agent: who listens elsewhere hears agents in another order."""
+    for agent in range(AGENTS):
+        sender = agent.to_bytes(4)
+        heard = [f.parts for f in TrafficLogReader(run / "traffic.mcap") if f.topic[:4] == sender]
+        overheard = [f.parts for f in TrafficLogReader(log) if f.topic[:4] == sender and run_id(run) in f.header]
+        assert len(heard) > 40
+        assert overheard == heard
+
+
 @pytest.mark.processes
 def test_without_keys_it_is_the_eavesdroppers_log_frame_for_frame(tmp_path: Path) -> None:
     log, words, status = captured(tmp_path, {})
     assert status == 0, words
-    run = run_id(tmp_path / "run")
-    for agent in range(AGENTS):
-        sender = agent.to_bytes(4)
-        heard = [f.parts for f in TrafficLogReader(tmp_path / "run" / "traffic.mcap") if f.topic[:4] == sender]
-        overheard = [f.parts for f in TrafficLogReader(log) if f.topic[:4] == sender and run in f.header]
-        assert len(heard) > 40
-        assert overheard == heard
+    assert_the_eavesdroppers_log(log, tmp_path / "run")
 
 
 @pytest.mark.processes

@@ -51,12 +51,7 @@ def ran(folder: Path, sections: dict[str, Any]) -> launcher.Watch:
 
 def watched(folder: Path, configuration: Configuration) -> launcher.Watch:
     """Run what was dealt to the end."""
-    cluster = launcher.Cluster(folder, configuration, agents_of(folder))
-    cluster.start()
-    try:
-        return cluster.watch()
-    finally:
-        cluster.close()
+    return launcher.run_in_processes(folder, configuration, agents_of(folder))
 
 
 def agents_of(folder: Path) -> int:
