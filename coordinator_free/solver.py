@@ -32,8 +32,8 @@ from coordinator_free.release import FloatArray
 
 BLOCK = 1024
 """Rows that are weighted at a time: a block of 100 columns stays in the processor's cache."""
-LENGTHS = np.array([0.0, 1.0, 0.5, 0.125, 0.015625])
-"""Step lengths that a fixed line search looks at, after the one that the slope of the others is compared with."""
+LENGTHS = np.array([1.0, 0.5, 0.125, 0.015625])
+"""Step lengths that a fixed line search looks at."""
 FIXED_STEPS = 10
 """Steps of a private round: on census data 3 to 8 are needed, with penalties and noise of any size."""
 FRESH_STEPS = 6
@@ -92,7 +92,7 @@ class LocalSolver:
                 solve = self._factorised(margins, quadratic)
             step = -solve(gradient)
             along = self._x @ step
-            length = self._length(margins, along, f, step, quadratic, linear, fixed=fixed)
+            length = self._length(margins, along, f, step, gradient, quadratic, linear, fixed=fixed)
             f += length * step
             # Margins are computed afresh: adding up would let rounding errors grow.
             margins = self._x @ f
@@ -131,6 +131,7 @@ class LocalSolver:
         along: FloatArray,
         f: FloatArray,
         step: FloatArray,
+        gradient: FloatArray,
         quadratic: float,
         linear: FloatArray,
         *,
@@ -143,6 +144,7 @@ class LocalSolver:
         """
         flat = float(f @ step) * quadratic + float(linear @ step)
         bend = quadratic * float(step @ step)
+        allowed = -0.5 * float(gradient @ step)
 
         def slopes(lengths: FloatArray) -> FloatArray:
             # All lengths in one call: an array of a few hundred margins costs less than the call does.
@@ -153,15 +155,12 @@ class LocalSolver:
             return total
 
         if fixed:
-            seen = slopes(LENGTHS)
-            good = LENGTHS[1:][seen[1:] <= -0.5 * seen[0]]
+            good = LENGTHS[slopes(LENGTHS) <= allowed]
             # None is good at the minimum itself, where slopes are rounding errors, or very far away: it stays there.
             return float(good[0]) if good.size else 0.0
         length = 1.0
-        allowed, there = -0.5 * slopes(LENGTHS[:1]), slopes(LENGTHS[1:2])
-        while there > allowed and length > 1e-12:
+        while slopes(np.array([length])) > allowed and length > 1e-12:
             length *= 0.5
-            there = slopes(np.array([length]))
         return length
 
 
