@@ -55,7 +55,9 @@ SPEAKING = 10
 HANG_UP = 60.0
 """Seconds that what was said has to go out at the end: a slow eavesdropper is waited for, but not for ever."""
 LAG = 1.0
-"""Seconds that an agent's clock may be behind before missed ticks are given up: if it stood still, all of them."""
+"""Seconds that an agent's clock may be behind before missed ticks are given up."""
+STOOD_STILL = 3.0
+"""Seconds without a turn on the processor after which all of them are. A thousand busy agents wait one for theirs."""
 
 
 class AgentFailure(Exception):
@@ -348,8 +350,8 @@ class Life:
             select.select([self._wake_read], [], [], GATHERED)
         self._ready_after = time.monotonic() - began_at
         self._ready_cpu = time.process_time()
-        # Only this thread: ZeroMQ's own has to go first, or what arrived waits its turn among a thousand agents.
-        os.nice(self._around.niceness)
+        if self._around.niceness:
+            _make_way(self._around.niceness)
         self._state = State.READY
         self._show()
 
@@ -404,7 +406,7 @@ class Life:
     def _on_a_clock(self, inbox: NewestInbox) -> None:
         """Wake at the ticks of a Poisson clock; the socket is drained at a tick, not at each arrival.
 
-        An agent that stood still (it was stopped, or got no processor) has nothing new to say at the ticks that it
+        An agent that stood still (it was stopped, or the machine was) has nothing new to say at the ticks that it
         missed: it gives them up, and before the next one hears all that has waited for it. One that is late because it
         was busy, with a neighbour's flood for example, goes on as fast as it can, and hears no more at a time.
         """
@@ -420,7 +422,7 @@ class Life:
                 self._check_stop()
                 now = time.monotonic()
             self._check_stop()
-            if now > due + LAG:
+            if now > due + STOOD_STILL:
                 hearing = now + LAG
                 while self._hear(RECEIVE_QUEUE) and now < hearing:
                     now = time.monotonic()
@@ -725,6 +727,18 @@ def run_from_folder(
         keys=read_keys(run, number, setting.neighbours, eavesdropper=around.eavesdropper) if encrypted else None,
     )
     return live(agent, ledger, around, post)
+
+
+def _make_way(niceness: int) -> None:
+    """Add to this thread's niceness, and have no thread of this process cut another's turn on the processor short.
+
+    ZeroMQ's own thread is no nicer than it was: it is the next to run, or what arrived would wait its turn among a
+    thousand agents. But it does not interrupt, or each message would do that to whoever is at work.
+    """
+    os.nice(niceness)
+    for thread in map(int, os.listdir("/proc/self/task")):  # noqa: PTH208 - procfs, names only
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(thread, os.SCHED_BATCH, os.sched_param(0))
 
 
 def _unknown(endpoints: Endpoints, numbers: list[int]) -> str:
