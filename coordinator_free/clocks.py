@@ -7,6 +7,7 @@ that the agent writes down. No release and no charge depends on either.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -22,9 +23,10 @@ _BLOCK = 64
 
 def waits(seed: int, agent: int, rate: float) -> Iterator[float]:
     """Endless exponential waits of mean 1 / ``rate``, in the unit of time that ``rate`` is in."""
-    if not (np.isfinite(rate) and rate > 0):
+    if not 0.0 < rate < math.inf:
         raise ValueError(f"clock.rate = {rate}: must be a finite number > 0")
-    generator = np.random.default_rng(np.random.SeedSequence([seed, CLOCK, agent]))
+    # What default_rng makes, without asking what it was given: a million agents have a million clocks.
+    generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence((seed, CLOCK, agent))))
     while True:
         yield from generator.exponential(1.0 / rate, _BLOCK).tolist()
 
