@@ -8,7 +8,7 @@ with gamma by maximum marginal likelihood of the releases. For each agent the si
 own release* is what its own data may be combined with (Rasmussen and Williams 2006, Eq. 5.12, for leaving one out).
 
 Everything here is post-processing of what was released and of public numbers: it costs no privacy. Work is O(n^3) for
-each gamma on the grid, memory a few (n, n) matrices: 10,000 agents take minutes and 3 GB.
+each gamma on the grid, memory a few (n, n) matrices: 10,000 agents take minutes and 4 GB.
 """
 
 from __future__ import annotations
