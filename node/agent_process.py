@@ -45,7 +45,7 @@ from node.shard import read_shard
 from node.shim import Shim
 from node.snapshot import packed_snapshot, unpacked_snapshot
 from node.status import LEAVE, State, StatusFile
-from node.transport import RECEIVE_QUEUE, Endpoints, FileEndpoints, Post
+from node.transport import Endpoints, FileEndpoints, Post
 from node.wire import EAVESDROPPER, Done, Hello, Parts, Receiver, Refused, decode, encode, own_name
 
 DRAIN = 64
@@ -58,6 +58,8 @@ LAG = 1.0
 """Seconds that an agent's clock may be behind before missed ticks are given up."""
 STOOD_STILL = 3.0
 """Seconds without a turn on the processor after which all of them are. A thousand busy agents wait one for theirs."""
+CATCHING_UP = 0.5
+"""Seconds that who stood still listens before it speaks: the network hands over what waited bit by bit."""
 
 
 class AgentFailure(Exception):
@@ -240,15 +242,15 @@ class Life:
 
     # -- hearing ------------------------------------------------------------------------------------------------
 
-    def _hear(self, most: int | None = None) -> bool:
-        """Take what arrived, at most ``most`` messages; True if anything new did."""
+    def _hear(self) -> bool:
+        """Take what arrived; True if anything new did."""
         self._listening.look()
         if self._names is not None:
             while (moved := self._names.moved()) is not None:
                 self._post.follow(*moved)
         if (self._around.joining or self._coming) and self._state >= State.READY:
             self._welcome()
-        frames: Sequence[Parts] = self._post.drain(most or self._drain)
+        frames: Sequence[Parts] = self._post.drain(self._drain)
         if self._shim is not None:
             frames = self._shim.pass_on(frames)
         releases, others = self._receiver.take(frames)
@@ -407,7 +409,7 @@ class Life:
         """Wake at the ticks of a Poisson clock; the socket is drained at a tick, not at each arrival.
 
         An agent that stood still (it was stopped, or the machine was) has nothing new to say at the ticks that it
-        missed: it gives them up, and before the next one hears all that has waited for it. One that is late because it
+        missed: it gives them up, and first hears all that has waited for it. One that is late because it
         was busy, with a neighbour's flood for example, goes on as fast as it can, and hears no more at a time.
         """
         agent = self._agent
@@ -423,8 +425,11 @@ class Life:
                 now = time.monotonic()
             self._check_stop()
             if now > due + STOOD_STILL:
-                hearing = now + LAG
-                while self._hear(RECEIVE_QUEUE) and now < hearing:
+                caught_up = now + CATCHING_UP
+                while now < caught_up:
+                    self._hear()
+                    self._check_stop()
+                    self._wait(caught_up - now)
                     now = time.monotonic()
                 tick = now + next(ticks)
                 continue
