@@ -6,6 +6,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -42,18 +43,17 @@ def wiretap(
         for time_ns, link, packet in found:
             tap.take(time_ns, packet, link)
         heard = tap.heard()
-    except BaseException:
-        writer.close()
-        log.unlink()  # it would look like a capture in which nothing was said
-        raise
-    try:
         for frame in heard:
             if frame.parts is not None:
                 writer.write(frame.parts, frame.time_ns)
             else:
                 writer.event({"encrypted": frame.size, "port": frame.stream[0][1]}, frame.time_ns)
-    finally:
         writer.close()
+    except BaseException:
+        with suppress(OSError):
+            writer.close()
+        log.unlink()  # it would look like a capture in which less was said
+        raise
     clear = sum(frame.parts is not None for frame in heard)
     print(f"{log}: {clear} frames from {tap.packets} packets")
     if tap.encrypted:

@@ -195,6 +195,11 @@ def test_what_was_captured_of_a_run_is_the_eavesdroppers_log_from_either_file(tm
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert_the_eavesdroppers_log(log, tmp_path / "run")
+        log.unlink()
+        narrow = ["bash", "-c", 'ulimit -f 16; exec "$@"', "bash"]
+        done = subprocess.run([*narrow, *command], capture_output=True, text=True, check=False)
+        assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
+        assert not log.exists()
 
 
 def test_what_cannot_be_captured_leaves_no_log(tmp_path: Path) -> None:

@@ -44,10 +44,11 @@ def run_id(run: Path) -> bytes:
 
 def assert_the_eavesdroppers_log(log: Path, run: Path) -> None:
     """Frame for frame, agent by agent: who listens elsewhere hears agents in another order."""
+    number = run_id(run)
     for agent in range(AGENTS):
         sender = agent.to_bytes(4)
         heard = [f.parts for f in TrafficLogReader(run / "traffic.mcap") if f.topic[:4] == sender]
-        overheard = [f.parts for f in TrafficLogReader(log) if f.topic[:4] == sender and run_id(run) in f.header]
+        overheard = [f.parts for f in TrafficLogReader(log) if f.topic[:4] == sender and number in f.header]
         assert len(heard) > 40
         assert overheard == heard
 
