@@ -15,13 +15,11 @@ import resource
 import time
 from typing import Any
 
-import networkx as nx
 import numpy as np
-from scipy import sparse
 
 from coordinator_free.release import FloatArray
 from coordinator_free.smoothing import kernel, smooth
-from topology.network import Network
+from topology.families import build
 
 
 def root_mean_square(values: FloatArray) -> float:
@@ -36,9 +34,7 @@ def main() -> None:
     parser.add_argument("--per-coordinate", action="store_true")
     parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
     options = parser.parse_args()
-    graph = nx.random_regular_graph(options.degree, options.agents, seed=1)
-    adjacency = nx.to_scipy_sparse_array(graph, nodelist=range(options.agents), dtype=np.float64)
-    network = Network(sparse.csr_array(adjacency))
+    network = build("random-regular", options.agents, 1, degree=options.degree)
     random = np.random.default_rng(2)
     signal = random.normal(size=(options.agents, options.dimension))
     for _ in range(10):  # neighbours become alike
