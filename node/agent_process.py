@@ -228,6 +228,9 @@ class Life:
             self._say_done()
 
     def _say_hello(self) -> None:
+        """Who meets this agent only now, since one of the two was started again, is to go on with what it last said."""
+        if isinstance(self._inbox, NewestInbox):
+            self._repeat()
         self._post.say(encode(self._around.run, Hello(self._around.agent, self._around.digest)))
 
     def _say_done(self) -> None:
@@ -313,6 +316,7 @@ class Life:
         look, patience = 0.02, around.repeat
         expected = expected_listeners(around, around.awaited)
         unknown = set(around.awaited)
+        self._recall()
         self._state = State.LISTENING
         self._show()
         while True:
@@ -359,10 +363,17 @@ class Life:
 
     def _said_all(self) -> bool:
         """Whether this agent was restarted after its very last release: who has heard that may be gone for good."""
-        if self._charger.charged < self._around.releases:
-            return False
-        frames = [decode(parts) for _, parts in read_journal(self._around.folder / "journal.bin")]
-        return any(isinstance(m, Release) and m.index == self._around.releases - 1 for m in frames)
+        last = self._around.releases - 1
+        return self._charger.charged > last and last in self._spoken
+
+    def _recall(self) -> None:
+        """After a restart: what was said before, as the journal has it."""
+        for _, parts in read_journal(self._around.folder / "journal.bin"):
+            message = decode(parts)
+            if isinstance(message, Release):
+                self._spoken.add(message.index)
+                self._bytes += sum(map(len, parts))
+                self._last_frames.append(parts)
 
     def _disagreement(self) -> str:
         names = ", ".join(f"agent {j}" for j in sorted(self._strangers))
@@ -496,17 +507,12 @@ class Life:
         """After a restart: go on from the ledger, repeat the last release if its bytes are still here."""
         if self._charger.charged == 0:
             return False
-        frames = [parts for _, parts in read_journal(self._around.folder / "journal.bin")]
-        releases = [r for r in (decode(parts) for parts in frames) if isinstance(r, Release)]
-        self._spoken = {r.index for r in releases}
-        self._bytes = sum(len(part) for parts in frames for part in parts)
-        self._last_frames.extend(frames)
         if isinstance(self._inbox, RoundInbox):
             return self._resume_round(self._inbox)
         state: dict[str, FloatArray] = {}
-        if releases:
-            state = {"model": releases[-1].vector, "index": np.array([float(releases[-1].index)])}
-            self._said_last = releases[-1].index
+        if self._last_frames and isinstance(last := decode(self._last_frames[-1]), Release):
+            state = {"model": last.vector, "index": np.array([float(last.index)])}
+            self._said_last = last.index
         self._agent.restore(state, self._charger.charged)
         self._around.notes.append(f"restarted: goes on with index {self._charger.charged}")
         self._repeat()
