@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit
 
 from coordinator_free.release import FloatArray
 
@@ -123,12 +122,12 @@ class Logistic(Loss):
 
     def slope(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
         against = -y
-        slope: FloatArray = expit(against * prediction)
+        slope: FloatArray = _sigmoid(against * prediction)
         slope *= against
         return slope
 
     def curvature(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
-        curvature: FloatArray = expit(y * prediction) * expit(-y * prediction)
+        curvature: FloatArray = _sigmoid(y * prediction) * _sigmoid(-y * prediction)
         return curvature
 
     def score(self, theta: FloatArray, x: FloatArray, y: FloatArray) -> float:
@@ -189,16 +188,16 @@ class SigmoidSquared(Loss):
     larger_is_better: ClassVar[bool] = True
 
     def value(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
-        loss: FloatArray = expit(-y * prediction) ** 2
+        loss: FloatArray = _sigmoid(-y * prediction) ** 2
         return loss
 
     def slope(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
-        right = expit(y * prediction)
+        right = _sigmoid(y * prediction)
         slope: FloatArray = -2.0 * y * (1.0 - right) ** 2 * right
         return slope
 
     def curvature(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
-        right = expit(y * prediction)
+        right = _sigmoid(y * prediction)
         curvature: FloatArray = 2.0 * right * (1.0 - right) ** 2 * (3.0 * right - 1.0)
         return curvature
 
@@ -247,6 +246,13 @@ SQUARED = Squared()
 SIGMOID_SQUARED = SigmoidSquared()
 LOGISTIC_NON_CONVEX = LogisticNonConvex()
 LOSSES: dict[str, Loss] = {known.name: known for known in (LOGISTIC, SQUARED, SIGMOID_SQUARED, LOGISTIC_NON_CONVEX)}
+
+
+def _sigmoid(x: FloatArray) -> FloatArray:
+    """1 / (1 + exp(-x)). In numpy alone: with scipy each of a thousand agents would be born with 280 more mappings."""
+    small = np.exp(-np.abs(x))
+    chance: FloatArray = np.where(x < 0.0, small, 1.0) / (1.0 + small)
+    return chance
 
 
 def loss(name: str) -> Loss:

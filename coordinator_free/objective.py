@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import linalg
 
 from coordinator_free.losses import Loss, Squared
 from coordinator_free.release import FloatArray
@@ -330,7 +329,7 @@ def _downhill(hessian: FloatArray, gradient: FloatArray) -> FloatArray:
     """|H|^-1 gradient; for a positive definite H the Newton direction."""
     try:
         return _solve(hessian, gradient)
-    except linalg.LinAlgError:
+    except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(hessian)
         sizes = np.abs(values)
         step: FloatArray = vectors @ ((vectors.T @ gradient) / np.maximum(sizes, 1e-8 * sizes.max() + 1e-300))
@@ -338,6 +337,7 @@ def _downhill(hessian: FloatArray, gradient: FloatArray) -> FloatArray:
 
 
 def _solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    """Solve a symmetric positive definite system."""
-    solution: FloatArray = linalg.cho_solve(linalg.cho_factor(matrix, lower=True), right)
+    """Solve a symmetric positive definite system; raises `numpy.linalg.LinAlgError` for any other."""
+    np.linalg.cholesky(matrix)
+    solution: FloatArray = np.linalg.solve(matrix, right)
     return solution

@@ -305,7 +305,11 @@ class Life:
     # -- the three parts of a life ------------------------------------------------------------------------------
 
     def become_ready(self) -> None:
-        """Until every neighbour and the eavesdropper listen and every neighbour was heard."""
+        """Until every neighbour and the eavesdropper listen and every neighbour was heard.
+
+        The eavesdropper comes first: it alone has to meet everybody, and a thousand agents that meet each other
+        meanwhile would leave it a thousandth of the processors.
+        """
         around = self._around
         bound = self._post.bind(around.bind)
         if around.publish is not None:
@@ -320,12 +324,13 @@ class Life:
         self._state = State.LISTENING
         self._show()
         while True:
-            for j in sorted(unknown):
+            began = self._post.notice_listeners()
+            overheard = not around.eavesdropper or EAVESDROPPER in self._post.listeners
+            for j in sorted(unknown) if overheard else ():
                 endpoint = around.endpoints.lookup(j)
                 if endpoint is not None:
                     self._post.connect(endpoint, j)
                     unknown.discard(j)
-            began = self._post.notice_listeners()
             now = time.monotonic()
             listening = expected <= self._post.listeners
             # A hello that is said when all listen is heard by all: the repeated ones are for those who are early.
@@ -341,7 +346,7 @@ class Life:
             if not unknown and listening and self._met.issuperset(around.awaited):
                 break
             if now >= began_at + around.deadline:
-                if around.joins and (not around.eavesdropper or EAVESDROPPER in self._post.listeners):
+                if around.joins and overheard:
                     around.notes.append("joined without some: " + self._not_ready(unknown))
                     break
                 if self._said_all():
@@ -349,7 +354,7 @@ class Life:
                     break
                 raise AgentFailure(NOT_READY, self._not_ready(unknown))
             until = min(next_hello, began_at + around.deadline)
-            if unknown:
+            if unknown and overheard:
                 until = min(until, now + look)
                 look = min(2 * look, 0.5)
             self._wait(until - now)
@@ -384,14 +389,15 @@ class Life:
         wanting = []
         silent = sorted(around.awaited - self._met)
         deaf = sorted(j for j in around.awaited if own_name(j) not in self._post.listeners)
-        if unknown:
-            wanting.append(_unknown(around.endpoints, sorted(unknown)))
-        if silent:
-            wanting.append("nothing heard from " + _agents(silent))
-        if deaf:
-            wanting.append("not listened to by " + _agents(deaf))
         if around.eavesdropper and EAVESDROPPER not in self._post.listeners:
-            wanting.append("the eavesdropper does not listen")
+            wanting.append("the eavesdropper, which is waited for before anybody else, does not listen")
+        else:
+            if unknown:
+                wanting.append(_unknown(around.endpoints, sorted(unknown)))
+            if silent:
+                wanting.append("nothing heard from " + _agents(silent))
+            if deaf:
+                wanting.append("not listened to by " + _agents(deaf))
         if self._receiver.dropped["run"]:
             wanting.append(f"{self._receiver.dropped['run']} frames of another run were refused")
         return f"not ready after network.deadline = {around.deadline:g} s: " + "; ".join(wanting)
