@@ -339,5 +339,5 @@ def _downhill(hessian: FloatArray, gradient: FloatArray) -> FloatArray:
 def _solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
     """Solve a symmetric positive definite system; raises `numpy.linalg.LinAlgError` for any other."""
     np.linalg.cholesky(matrix)
-    solution: FloatArray = np.linalg.solve(matrix, right)
+    solution: FloatArray = np.asarray(np.linalg.solve(matrix, right), dtype=np.float64)
     return solution

@@ -82,9 +82,9 @@ class _Left(Exception):
 
 
 NOT_READY, LEDGER, SILENT = 3, 4, 5
-GATHERED = 0.05
-"""Seconds between two looks of an agent that gets ready: its neighbours' words come one by one, and to wake for each
-costs more than all of them together."""
+FIRST_LOOK, LAST_LOOK = 0.02, 0.4
+"""Seconds between two looks of an agent that gets ready, at first and at most: its neighbours' words come one by one,
+and to wake for each costs more than all of them together."""
 
 
 @dataclass
@@ -182,6 +182,7 @@ class Life:
         self._cpu = 0.0
         self._ready_cpu = 0.0
         self._ready_after = 0.0
+        self._ready_ns = 0
         self._heard_at = 0.0
         self._journal = Journal(around.folder / "journal.bin")
 
@@ -240,7 +241,13 @@ class Life:
 
     def _show(self) -> None:
         self._status.show(
-            self._state, self._pid, len(self._spoken), self._receiver.received, self._charger.charged, self._bytes
+            self._state,
+            self._pid,
+            len(self._spoken),
+            self._receiver.received,
+            self._charger.charged,
+            self._bytes,
+            self._ready_ns,
         )
 
     # -- hearing ------------------------------------------------------------------------------------------------
@@ -305,11 +312,7 @@ class Life:
     # -- the three parts of a life ------------------------------------------------------------------------------
 
     def become_ready(self) -> None:
-        """Until every neighbour and the eavesdropper listen and every neighbour was heard.
-
-        The eavesdropper comes first: it alone has to meet everybody, and a thousand agents that meet each other
-        meanwhile would leave it a thousandth of the processors.
-        """
+        """Until every neighbour and the eavesdropper listen and every neighbour was heard."""
         around = self._around
         bound = self._post.bind(around.bind)
         if around.publish is not None:
@@ -317,27 +320,26 @@ class Life:
         around.hold()
         began_at = now = time.monotonic()
         next_hello = now
-        look, patience = 0.02, around.repeat
+        look, patience = FIRST_LOOK, 4.0 * around.repeat
         expected = expected_listeners(around, around.awaited)
         unknown = set(around.awaited)
         self._recall()
         self._state = State.LISTENING
         self._show()
         while True:
-            began = self._post.notice_listeners()
-            overheard = not around.eavesdropper or EAVESDROPPER in self._post.listeners
-            for j in sorted(unknown) if overheard else ():
+            for j in sorted(unknown):
                 endpoint = around.endpoints.lookup(j)
                 if endpoint is not None:
                     self._post.connect(endpoint, j)
                     unknown.discard(j)
+            began = self._post.notice_listeners()
             now = time.monotonic()
             listening = expected <= self._post.listeners
             # A hello that is said when all listen is heard by all: the repeated ones are for those who are early.
             if (began and listening) or now >= next_hello:
                 self._say_hello()
                 next_hello = now + patience
-                patience = min(2 * patience, 10 * around.repeat)
+                patience = min(2.0 * patience, 10.0 * around.repeat)
             self._hear()
             self._check_stop()
             if self._strangers:
@@ -346,7 +348,7 @@ class Life:
             if not unknown and listening and self._met.issuperset(around.awaited):
                 break
             if now >= began_at + around.deadline:
-                if around.joins and overheard:
+                if around.joins and (not around.eavesdropper or EAVESDROPPER in self._post.listeners):
                     around.notes.append("joined without some: " + self._not_ready(unknown))
                     break
                 if self._said_all():
@@ -354,12 +356,11 @@ class Life:
                     break
                 raise AgentFailure(NOT_READY, self._not_ready(unknown))
             until = min(next_hello, began_at + around.deadline)
-            if unknown and overheard:
-                until = min(until, now + look)
-                look = min(2 * look, 0.5)
-            self._wait(until - now)
-            select.select([self._wake_read], [], [], GATHERED)
-        self._ready_after = time.monotonic() - began_at
+            self._wait((min(until, now + look) if unknown else until) - now)
+            select.select([self._wake_read], [], [], look)
+            look = min(2.0 * look, LAST_LOOK)
+        self._ready_ns = time.monotonic_ns()
+        self._ready_after = self._ready_ns / 1e9 - began_at
         self._ready_cpu = time.process_time()
         if self._around.niceness:
             _make_way(self._around.niceness)
@@ -389,15 +390,14 @@ class Life:
         wanting = []
         silent = sorted(around.awaited - self._met)
         deaf = sorted(j for j in around.awaited if own_name(j) not in self._post.listeners)
+        if unknown:
+            wanting.append(_unknown(around.endpoints, sorted(unknown)))
+        if silent:
+            wanting.append("nothing heard from " + _agents(silent))
+        if deaf:
+            wanting.append("not listened to by " + _agents(deaf))
         if around.eavesdropper and EAVESDROPPER not in self._post.listeners:
-            wanting.append("the eavesdropper, which is waited for before anybody else, does not listen")
-        else:
-            if unknown:
-                wanting.append(_unknown(around.endpoints, sorted(unknown)))
-            if silent:
-                wanting.append("nothing heard from " + _agents(silent))
-            if deaf:
-                wanting.append("not listened to by " + _agents(deaf))
+            wanting.append("the eavesdropper does not listen")
         if self._receiver.dropped["run"]:
             wanting.append(f"{self._receiver.dropped['run']} frames of another run were refused")
         return f"not ready after network.deadline = {around.deadline:g} s: " + "; ".join(wanting)

@@ -12,10 +12,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import mmap
 import resource
 import signal
-import struct
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -32,6 +30,7 @@ from node.keys import PUBLIC_KEYS, Keys, read_keys
 from node.logs import frames_of, logs_of, next_log
 from node.names import NamedEndpoints
 from node.plug_ins import find_here
+from node.status import Overheard, OverheardFile
 from node.traffic_log import TrafficLogError, TrafficLogWriter
 from node.transport import Endpoints, FileEndpoints, TransportError
 from node.wire import EAVESDROPPER
@@ -52,27 +51,6 @@ GONE_SECONDS: Final = 2.0
 STOP_SECONDS: Final = 1.0
 """What has already arrived when it is told to stop is still taken, for so long."""
 LOOK_SECONDS: Final = 0.05
-
-_STATUS = struct.Struct("<QQQQ")
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What the eavesdropper has heard so far: distinct releases, frames, bytes, agents that are done."""
-
-    releases: int
-    frames: int
-    bytes: int
-    done: int
-
-
-def read_progress(path: Path) -> Progress | None:
-    """What a running eavesdropper last showed; None where there is nothing yet."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    return Progress(*_STATUS.unpack(data)) if len(data) == _STATUS.size else None
 
 
 @dataclass(frozen=True)
@@ -218,7 +196,7 @@ def run_eavesdropper(
     if not unknown:
         raise ValueError("no endpoint to listen to")
     doorways = len(unknown)
-    shown = _StatusFile(status) if status is not None else None
+    shown = OverheardFile(status) if status is not None else None
     ear = _Ear(keys)
     base = time.time_ns() - time.monotonic_ns()
     oversized = 0
@@ -236,6 +214,11 @@ def run_eavesdropper(
             log.event(event, int(event["time_ns"]))
             told += 1
 
+    def show() -> None:
+        if shown is not None:
+            heard = counter.releases, counter.frames, counter.bytes, counter.done
+            shown.show(Overheard(*heard, connected=ear.connected))
+
     try:
         while True:
             if stopping_since is None and stop():
@@ -250,8 +233,7 @@ def run_eavesdropper(
             now = time.monotonic()
             if frames:
                 last_heard = now
-                if shown is not None:
-                    shown.show(counter)
+                show()
             if now >= next_flush:
                 take_events()
                 log.flush()
@@ -267,6 +249,7 @@ def run_eavesdropper(
                     while (moved := endpoints.moved()) is not None:
                         ear.follow(*moved)
                 ear.notice()
+                show()
                 if ear.connected > 0:
                     gone_since = now
             if stopping_since is not None and (not frames or now >= stopping_since + STOP_SECONDS):
@@ -293,8 +276,8 @@ def run_eavesdropper(
         ended = "the log could not be written"
     finally:
         ear.close()
+        show()
         if shown is not None:
-            shown.show(counter)
             shown.close()
         verdict = counter.verdict()
         heard = Heard(verdict, ended, log.chain, oversized, failure)
@@ -303,19 +286,6 @@ def run_eavesdropper(
         except OSError as error:
             heard = Heard(verdict, ended, log.chain, oversized, f"{log.path}: {error.strerror or error}")
     return heard
-
-
-class _StatusFile:
-    def __init__(self, path: Path) -> None:
-        path.write_bytes(bytes(_STATUS.size))
-        with path.open("r+b") as file:
-            self._map = mmap.mmap(file.fileno(), _STATUS.size)
-
-    def show(self, counter: CaptureCounter) -> None:
-        _STATUS.pack_into(self._map, 0, counter.releases, counter.frames, counter.bytes, counter.done)
-
-    def close(self) -> None:
-        self._map.close()
 
 
 class StopSignals:

@@ -28,7 +28,7 @@ from node.config import Configuration, ConfigurationError, dump
 from node.faults import Faults
 from node.places import agent_folder, agent_name
 from node.plug_ins import without_here
-from node.status import State, read_status
+from node.status import State, read_overheard, read_status
 from node.transport import ipc_endpoint
 from topology import files
 
@@ -48,7 +48,10 @@ class RunFailure(RuntimeError):
 
 @dataclass(frozen=True)
 class Progress:
-    """A moment of a run, for whoever looks: counts over all agents."""
+    """A moment of a run, for whoever looks: counts over all agents.
+
+    ``ready_after`` is when the last of those who are ready was: among a thousand agents a look comes seconds later.
+    """
 
     agents: int
     ready: int
@@ -57,6 +60,7 @@ class Progress:
     planned: int
     charged: int
     heard: int
+    ready_after: float
     seconds: float
 
 
@@ -229,7 +233,7 @@ class Cluster:
                 and progress.ready
                 and progress.ready + len(self._failed_agents()) >= self._agents - len(self._joiners)
             ):
-                self._watch.ready_s = time.monotonic() - self._began
+                self._watch.ready_s = progress.ready_after
             if self._faults is not None and self._watch.ready_s is not None and not over:
                 self._faults.carry_out(self._alive)
             show(progress)
@@ -288,6 +292,7 @@ class Cluster:
         """Counts of this moment."""
         statuses = [read_status(agent_folder(self._folder, agent) / "status") for agent in range(self._agents)]
         known = [status for status in statuses if status is not None]
+        overheard = read_overheard(self._folder / "eavesdropper.status")
         return Progress(
             agents=self._agents,
             ready=sum(State.READY <= status.state <= State.FINISHED for status in known),
@@ -295,7 +300,8 @@ class Cluster:
             sent=sum(status.sent for status in known),
             planned=self.planned,
             charged=sum(status.charged for status in known),
-            heard=_heard(self._folder),
+            heard=overheard.releases if overheard is not None else 0,
+            ready_after=max((status.ready_ns / 1e9 for status in known), default=0.0) - self._began,
             seconds=time.monotonic() - self._began,
         )
 
@@ -330,14 +336,6 @@ def run_in_processes(folder: Path, configuration: Configuration, agents: int) ->
         raise
     cluster.close()
     return watch
-
-
-def _heard(folder: Path) -> int:
-    try:
-        data = (folder / "eavesdropper.status").read_bytes()
-    except FileNotFoundError:
-        return 0
-    return int.from_bytes(data[:8], "little")
 
 
 def _last_words(folder: Path, agent: int, status: int) -> list[str]:

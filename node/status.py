@@ -8,14 +8,15 @@ from __future__ import annotations
 import mmap
 import signal
 import struct
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import IntEnum
 from pathlib import Path
 
 LEAVE = signal.SIGUSR1
 """Tells an agent's process that it leaves the run."""
 
-_FORMAT = struct.Struct("<6q")
+_FORMAT = struct.Struct("<7q")
+_EAVESDROPPER = struct.Struct("<5q")
 
 
 class State(IntEnum):
@@ -31,7 +32,10 @@ class State(IntEnum):
 
 @dataclass(frozen=True)
 class Status:
-    """A moment of an agent: its state, process id, releases sent, releases received, indices charged, bytes sent."""
+    """A moment of an agent: its state, process id, releases sent, releases received, indices charged, bytes sent.
+
+    ``ready_ns`` is the time at which it was ready, by the clock that all processes of a machine share; 0 before.
+    """
 
     state: State
     pid: int
@@ -39,10 +43,11 @@ class Status:
     received: int
     charged: int
     bytes: int
+    ready_ns: int = 0
 
 
 class StatusFile:
-    """The writing side; one `show` is one copy of 48 bytes."""
+    """The writing side; one `show` is one copy of 56 bytes."""
 
     def __init__(self, path: Path) -> None:
         with path.open("wb") as file:
@@ -50,11 +55,49 @@ class StatusFile:
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), _FORMAT.size)
 
-    def show(self, state: int, pid: int, sent: int, received: int, charged: int, size: int) -> None:
-        _FORMAT.pack_into(self._map, 0, state, pid, sent, received, charged, size)
+    def show(self, state: int, pid: int, sent: int, received: int, charged: int, size: int, ready_ns: int = 0) -> None:
+        _FORMAT.pack_into(self._map, 0, state, pid, sent, received, charged, size, ready_ns)
 
     def close(self) -> None:
         self._map.close()
+
+
+@dataclass(frozen=True)
+class Overheard:
+    """What the eavesdropper has heard so far: distinct releases, frames, bytes, agents that are done.
+
+    ``connected`` counts the agents that it is connected to now.
+    """
+
+    releases: int
+    frames: int
+    bytes: int
+    done: int
+    connected: int
+
+
+class OverheardFile:
+    """The eavesdropper's writing side."""
+
+    def __init__(self, path: Path) -> None:
+        path.write_bytes(bytes(_EAVESDROPPER.size))
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), _EAVESDROPPER.size)
+
+    def show(self, progress: Overheard) -> None:
+        _EAVESDROPPER.pack_into(self._map, 0, *astuple(progress))
+
+    def close(self) -> None:
+        self._map.close()
+
+
+def read_overheard(path: Path) -> Overheard | None:
+    """What a running eavesdropper last showed; None where there is nothing yet."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    return Overheard(*_EAVESDROPPER.unpack(data)) if len(data) == _EAVESDROPPER.size else None
 
 
 def read_status(path: Path) -> Status | None:

@@ -28,6 +28,7 @@ from node.agent_process import run_from_folder
 from node.places import agent_folder, agent_name
 from node.plug_ins import find_here
 from node.rehearsal import rehearse
+from node.status import read_overheard
 
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
@@ -35,6 +36,8 @@ AFTERMATH = 3.0
 """Seconds that the eavesdropper has to complete its capture after the last agent ended."""
 CLOSING = 30.0
 """Seconds that it then has to close its log."""
+ACQUAINTED = 20.0
+"""Seconds that the eavesdropper has to connect to all agents before they look for each other."""
 EAVESDROPPER = "eavesdropper"
 
 
@@ -42,7 +45,9 @@ class Zygote:
     """Serves the launcher's commands, one JSON object a line, and reaps.
 
     Commands: ``{"start": agent, "bind": endpoint}``; ``{"go": true}``: those started so far may look for their
-    neighbours (until then they wait, so that a thousand forks do not compete with the first hundred agents);
+    neighbours (until then they wait, so that a thousand forks do not compete with the first hundred agents, and at the
+    first time until the eavesdropper is connected to all: beside a thousand agents that meet each other it would have
+    a thousandth of the processors);
     ``{"eavesdrop": true}``. Answers: ``{"started": ..., "pid": ...}`` and ``{"ended": ..., "status": ...}``, negative
     for a signal.
     """
@@ -55,6 +60,8 @@ class Zygote:
         self._quiet_since: float | None = None
         self._told = False
         self._gate: tuple[int, int] | None = None
+        self._going_since: float | None = None
+        self._gone = False
         self._received = b""
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
@@ -78,12 +85,13 @@ class Zygote:
             if self._control is not None and self._control in readable:
                 self._obey()
             self._reap()
+            self._see_to_the_gate()
             self._see_to_the_end()
 
     def _patience(self) -> float | None:
         if self._stopping_since is not None or self._quiet_since is not None or self._stop_asked:
             return 0.1
-        return None
+        return 0.02 if self._going_since is not None else None
 
     def _obey(self) -> None:
         assert self._control is not None
@@ -97,11 +105,23 @@ class Zygote:
             if "start" in command:
                 self._start(int(command["start"]), str(command["bind"]))
             elif "go" in command:
-                self._open_gate()
+                self._going_since = time.monotonic()
             elif "eavesdrop" in command:
                 self._eavesdrop()
 
+    def _see_to_the_gate(self) -> None:
+        if self._going_since is None:
+            return
+        agents = sum(who != EAVESDROPPER for who in self._children.values())
+        overheard = read_overheard(self._run / "eavesdropper.status")
+        acquainted = overheard is not None and overheard.connected >= agents
+        late = time.monotonic() >= self._going_since + ACQUAINTED
+        if self._gone or acquainted or late or EAVESDROPPER not in self._children.values():
+            self._open_gate()
+            self._gone = True
+
     def _open_gate(self) -> None:
+        self._going_since = None
         if self._gate is not None:
             for end in self._gate:
                 os.close(end)
@@ -172,6 +192,7 @@ class Zygote:
         now = time.monotonic()
         if self._stop_asked and self._stopping_since is None:
             self._stopping_since = now
+            self._open_gate()
             self._signal_all(signal.SIGTERM)
         elif self._stopping_since is not None and now >= self._stopping_since + GRACE:
             self._signal_all(signal.SIGKILL)

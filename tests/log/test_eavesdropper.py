@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 import zmq
 
-from node.eavesdropper import Heard, main, read_progress, run_eavesdropper
+from node.eavesdropper import Heard, main, run_eavesdropper
+from node.status import read_overheard
 from node.traffic_log import TrafficLogReader, TrafficLogWriter
 from node.transport import FixedEndpoints
 from node.wire import EAVESDROPPER
@@ -116,7 +117,7 @@ def test_it_hears_all_and_ends_when_everybody_hung_up(
     assert times == sorted(times)
     assert reader.closed
     assert json.loads(reader.metadata["capture"]["verdict"]) == heard.as_json()
-    progress = read_progress(tmp_path / "status")
+    progress = read_overheard(tmp_path / "status")
     assert progress is not None
     assert (progress.releases, progress.frames, progress.done) == (200, len(said), 4)
     assert progress.bytes == sum(len(part) for parts in said for part in parts)
@@ -154,7 +155,7 @@ def test_told_to_stop_it_takes_what_arrived_and_closes_the_log(
     )
     speakers[0].wait_for_listener()
     speakers[0].say([release(0, k) for k in range(30)])
-    while (progress := read_progress(status)) is None or progress.frames < 30:
+    while (progress := read_overheard(status)) is None or progress.frames < 30:
         assert listening.thread.is_alive()
     listening.stop.set()
     heard = listening.end()
