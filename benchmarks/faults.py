@@ -25,7 +25,7 @@ import numpy as np
 from coordinator_free.objective import graph_objective
 from node import launcher
 from node.config import Configuration, from_table, load
-from node.faults import read_faults
+from node.fault_log import read_faults
 from node.run_folder import read_final, read_json, read_run
 from node.verify import verify
 

@@ -26,7 +26,7 @@ from cluster import finals_of
 
 from node import launcher
 from node.config import from_table
-from node.faults import read_faults
+from node.fault_log import read_faults
 from node.logs import releases_of
 from node.run_folder import read_run
 

@@ -14,6 +14,7 @@ import contextlib
 import json
 import resource
 import signal
+import struct
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -22,10 +23,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import zmq
-from zmq.utils.monitor import parse_monitor_message
 
 from node.capture import Capture, CaptureCounter
-from node.faults import read_faults
+from node.fault_log import read_faults
 from node.keys import PUBLIC_KEYS, Keys, read_keys
 from node.logs import frames_of, logs_of, next_log
 from node.names import NamedEndpoints
@@ -51,6 +51,8 @@ GONE_SECONDS: Final = 2.0
 STOP_SECONDS: Final = 1.0
 """What has already arrived when it is told to stop is still taken, for so long."""
 LOOK_SECONDS: Final = 0.05
+_MONITORED: Final = struct.Struct("=Hi")
+"""A monitor's event and its value (zmq_socket_monitor). pyzmq's own reader brings asyncio with it."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ class _Ear:
         """Count who is there."""
         with contextlib.suppress(zmq.Again):
             while True:
-                event = parse_monitor_message(self._monitor.recv_multipart(zmq.NOBLOCK))["event"]
+                event, _ = _MONITORED.unpack(self._monitor.recv_multipart(zmq.NOBLOCK)[0])
                 if event == zmq.EVENT_CONNECTED:
                     self.connected += 1
                     self.ever += 1

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import json
 import os
 import signal
 import time
@@ -21,13 +20,13 @@ from typing import Any
 
 from coordinator_free.faults import churn
 from node.event_section import EventSection, aimed_at
+from node.fault_log import begin_faults, write_fault
 from node.membership import Movement, membership
 from node.outages import outages
 from node.partition import Partition
 from node.places import agent_folder
 from node.status import LEAVE, State, read_status
 
-LOG = "faults.jsonl"
 AGAIN = 0.05
 """Seconds after which a restart whose process has not been reaped yet is tried again."""
 
@@ -63,7 +62,7 @@ class Faults:
         self._paused: dict[int, int] = {}
         self._awaited: set[int] = set()
         self._divided = -1
-        (folder / LOG).unlink(missing_ok=True)
+        begin_faults(folder)
         partitioned = any(event.fault == "partition" for event in events)
         self._partition = Partition(folder, len(self._names)) if partitioned else None
 
@@ -115,8 +114,7 @@ class Faults:
     def _note(self, fault: str, agents: Sequence[int], **more: Any) -> None:
         at = None if self._began is None else round(time.monotonic() - self._began, 3)
         line = {"fault": fault, "at_s": at, "agents": list(agents), **more, "time_ns": time.time_ns()}
-        with (self._folder / LOG).open("a") as log:
-            log.write(json.dumps(line) + "\n")
+        write_fault(self._folder, line)
 
     def _action(self, number: int, event: EventSection) -> Action:
         if event.fault == "partition":
@@ -240,14 +238,6 @@ class Faults:
     def _finished(self, agent: int) -> bool:
         status = read_status(agent_folder(self._folder, agent) / "status")
         return status is not None and status.state >= State.FINISHED
-
-
-def read_faults(folder: Path) -> list[dict[str, Any]]:
-    """What was done to the run in ``folder``, in order."""
-    try:
-        return [json.loads(line) for line in (folder / LOG).read_text().splitlines()]
-    except FileNotFoundError:
-        return []
 
 
 def _signal(pid: int, number: int) -> None:

@@ -31,7 +31,7 @@ from coordinator_free.release import FloatArray, Release
 from coordinator_free.staleness import Ages, Staleness
 from node.capture import CaptureCounter
 from node.curve import Curve, CurveRecorder
-from node.faults import read_faults
+from node.fault_log import read_faults
 from node.logs import frames_of, logs_of
 from node.npz import write_whole
 from node.places import agent_folder, agent_name

@@ -24,7 +24,7 @@ from coordinator_free.release import Release
 from coordinator_free.twin import run_asynchronous, run_rounds
 from node.charging import Charger
 from node.eavesdropper import run_attachments
-from node.faults import LOG as FAULTS_LOG
+from node.fault_log import write_fault
 from node.ledger_file import LedgerFile
 from node.membership import Membership, membership
 from node.npz import packed, write_whole
@@ -159,8 +159,7 @@ def note_events(
                 continue
             line |= {"agents": [], "skipped": "the run was over"}
         line["time_ns"] = int(line["at_s"] * SECOND)
-        with (folder / FAULTS_LOG).open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        write_fault(folder, line)
         log.event(line, line["time_ns"])
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from coordinator_free.faults import LONGEST, churn
 from node import launcher
-from node.faults import read_faults
+from node.fault_log import read_faults
 from node.logs import releases_of
 from node.run_folder import read_json
 from node.traffic_log import Event, TrafficLogReader

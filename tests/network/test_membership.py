@@ -13,7 +13,7 @@ from coordinator_free.release import Release
 from node import launcher
 from node.config import ConfigurationError, from_table
 from node.deal import prepare
-from node.faults import read_faults
+from node.fault_log import read_faults
 from node.ledger_file import LedgerFile
 from node.places import agent_folder, shard_path
 from node.run_folder import read_json, read_run

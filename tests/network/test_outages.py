@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from coordinator_free.release import Release
-from node.faults import read_faults
+from node.fault_log import read_faults
 from node.outages import Outage, awake, cut
 from node.traffic_log import TrafficLogReader
 from node.verify import verify

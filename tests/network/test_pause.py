@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator_free.release import Release
-from node.faults import read_faults
+from node.fault_log import read_faults
 from node.listening import Listening
 from node.traffic_log import TrafficLogReader
 from node.verify import verify

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from node.faults import read_faults
+from node.fault_log import read_faults
 from node.run_folder import read_final
 from node.verify import verify
 from tests.network.test_target import in_twin, releases

@@ -10,7 +10,7 @@ import pytest
 
 from coordinator_free.release import Release
 from node import launcher
-from node.faults import read_faults
+from node.fault_log import read_faults
 from node.run_folder import read_final, read_json
 from node.traffic_log import Event, TrafficLogReader
 from node.verify import verify
