@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from node.audit import Audit, AuditError
-from node.audit import audit as examine
 from node.npz import write_whole
+
+if TYPE_CHECKING:
+    from node.audit import Audit
 
 _ROWS = 20
 
@@ -34,6 +35,9 @@ def audit(
 
     Example: sottovoce audit runs/schools --trials 2000
     """
+    from node.audit import AuditError
+    from node.audit import audit as examine
+
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
     if self_test:
         _self_test(console, as_json=as_json)
@@ -52,6 +56,8 @@ def audit(
 
 
 def _record(text: str) -> int | None:
+    from node.audit import AuditError
+
     if text == "worst":
         return None
     try:
