@@ -111,7 +111,8 @@ class _Ear:
         self._socket.subscribe(EAVESDROPPER)
         self._socket.subscribe(b"")
         self.connected = 0
-        self.ever = 0
+        self.met: set[bytes] = set()
+        """Endpoints that it has been connected to."""
 
     def connect(self, endpoint: str, agent: int) -> None:
         self._heard_at[endpoint] = agent
@@ -150,10 +151,11 @@ class _Ear:
         """Count who is there."""
         with contextlib.suppress(zmq.Again):
             while True:
-                event, _ = _MONITORED.unpack(self._monitor.recv_multipart(zmq.NOBLOCK)[0])
+                what, endpoint = self._monitor.recv_multipart(zmq.NOBLOCK)
+                event, _ = _MONITORED.unpack(what)
                 if event == zmq.EVENT_CONNECTED:
                     self.connected += 1
-                    self.ever += 1
+                    self.met.add(endpoint)
                 elif event == zmq.EVENT_DISCONNECTED:
                     self.connected -= 1
 
@@ -219,7 +221,7 @@ def run_eavesdropper(
     def show() -> None:
         if shown is not None:
             heard = counter.releases, counter.frames, counter.bytes, counter.done
-            shown.show(Overheard(*heard, connected=ear.connected))
+            shown.show(Overheard(*heard, met=len(ear.met)))
 
     try:
         while True:
@@ -264,9 +266,9 @@ def run_eavesdropper(
                 continue
             if over:
                 break
-            everybody_came = not unknown and ear.ever >= doorways
+            everybody_came = not unknown and len(ear.met) >= doorways
             nobody_left = ear.connected <= 0 and (counter.complete or now >= gone_since + gone)
-            if nobody_left and (everybody_came or (patience is not None and (resumed or ear.ever > 0))):
+            if nobody_left and (everybody_came or (patience is not None and (resumed or bool(ear.met)))):
                 over, ended = True, "everybody hung up"
             elif everybody_came and counter.complete and now >= last_heard + QUIET_SECONDS:
                 over, ended = True, "complete"

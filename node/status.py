@@ -66,14 +66,14 @@ class StatusFile:
 class Overheard:
     """What the eavesdropper has heard so far: distinct releases, frames, bytes, agents that are done.
 
-    ``connected`` counts the agents that it is connected to now.
+    ``met`` counts the agents that it has been connected to.
     """
 
     releases: int
     frames: int
     bytes: int
     done: int
-    connected: int
+    met: int
 
 
 class OverheardFile:

@@ -114,7 +114,7 @@ class Zygote:
             return
         agents = sum(who != EAVESDROPPER for who in self._children.values())
         overheard = read_overheard(self._run / "eavesdropper.status")
-        acquainted = overheard is not None and overheard.connected >= agents
+        acquainted = overheard is not None and overheard.met >= agents
         late = time.monotonic() >= self._going_since + ACQUAINTED
         if self._gone or acquainted or late or EAVESDROPPER not in self._children.values():
             self._open_gate()
