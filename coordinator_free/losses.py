@@ -241,6 +241,9 @@ class LogisticNonConvex(Logistic):
         return curvature
 
 
+_LARGEST_EXPONENT = 709.0
+"""exp of 710 is no float64."""
+
 LOGISTIC = Logistic()
 SQUARED = Squared()
 SIGMOID_SQUARED = SigmoidSquared()
@@ -250,9 +253,10 @@ LOSSES: dict[str, Loss] = {known.name: known for known in (LOGISTIC, SQUARED, SI
 
 def _sigmoid(x: FloatArray) -> FloatArray:
     """1 / (1 + exp(-x)). In numpy alone: with scipy each of a thousand agents would be born with 280 more mappings."""
-    small = np.exp(-np.abs(x))
-    chance: FloatArray = np.where(x < 0.0, small, 1.0) / (1.0 + small)
-    return chance
+    odds: FloatArray = np.minimum(x, _LARGEST_EXPONENT)
+    np.exp(odds, out=odds)
+    odds /= odds + 1.0
+    return odds
 
 
 def loss(name: str) -> Loss:
