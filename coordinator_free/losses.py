@@ -253,10 +253,9 @@ LOSSES: dict[str, Loss] = {known.name: known for known in (LOGISTIC, SQUARED, SI
 
 def _sigmoid(x: FloatArray) -> FloatArray:
     """1 / (1 + exp(-x)). In numpy alone: with scipy each of a thousand agents would be born with 280 more mappings."""
-    odds: FloatArray = np.minimum(x, _LARGEST_EXPONENT)
-    np.exp(odds, out=odds)
-    odds /= odds + 1.0
-    return odds
+    odds = np.exp(np.minimum(x, _LARGEST_EXPONENT))
+    chance: FloatArray = odds / (odds + 1.0)
+    return chance
 
 
 def loss(name: str) -> Loss:
