@@ -74,7 +74,15 @@ def test_nothing_is_pickled() -> None:
             assert "allow_pickle=True" not in text, path
 
 
-def test_the_eavesdropper_starts_without_linear_algebra() -> None:
-    """All wait for it: importing scipy would double the time until it listens."""
-    code = "import sys, node.eavesdropper; sys.exit('scipy' in sys.modules or 'networkx' in sys.modules)"
+@pytest.mark.parametrize(
+    ("started", "heavy"),
+    [
+        ("import node.eavesdropper", ("scipy", "networkx", "pydantic", "asyncio")),
+        ("import node.zygote; node.zygote.rehearse()", ("scipy", "networkx", "pydantic", "asyncio")),
+    ],
+    ids=["eavesdropper", "zygote"],
+)
+def test_what_a_run_waits_for_imports_little(started: str, heavy: tuple[str, ...]) -> None:
+    """All wait for the eavesdropper, and every agent is a fork of the zygote, with the tables of all that is mapped."""
+    code = f"import sys; {started}; sys.exit(any(name in sys.modules for name in {heavy}))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
