@@ -95,7 +95,10 @@ class Zygote:
 
     def _obey(self) -> None:
         assert self._control is not None
-        data = self._control.recv(1 << 16)
+        try:
+            data = self._control.recv(1 << 16)
+        except ConnectionResetError:  # the launcher went before it had read what it was told
+            data = b""
         if not data:
             self._lose_control()
             return

@@ -20,6 +20,7 @@ from node.journal import read_journal
 from node.ledger_file import LedgerFile
 from node.places import agent_folder, shard_path
 from node.shard import read_shard
+from node.status import State, read_status
 from node.wire import Done, decode
 from tests.node.clusters import AGENTS, dealt, final, not_private, ran, said, table, watched
 from tests.node.leaks import processes_of
@@ -177,6 +178,18 @@ def test_stopped_by_a_signal_everything_ends_within_three_seconds(tmp_path: Path
     cluster.stop()
     assert processes_of(folder) == {}
     assert not (folder / "results.json").exists()
+
+
+def test_a_launcher_that_goes_before_it_read_what_it_was_told_leaves_nothing_behind(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    cluster = launcher.Cluster(folder, dealt(folder, table(clock={"rate": 1.0})), AGENTS)
+    cluster.start()
+    statuses = [agent_folder(folder, agent) / "status" for agent in range(AGENTS)]
+    while not all((status := read_status(path)) and status.state >= State.READY for path in statuses):
+        pass
+    cluster.stop()
+    assert processes_of(folder) == {}
+    assert (folder / "zygote.log").read_text() == ""
 
 
 def test_an_agent_without_its_ledger_refuses_to_speak(tmp_path: Path) -> None:
