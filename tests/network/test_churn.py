@@ -69,7 +69,7 @@ def test_a_run_follows_the_plan_and_ends_where_it_would_have(tmp_path: Path) -> 
     launcher.score(folder, watch)
     results = read_json(folder / "results.json")
     assert results["network"]["faults"] == happened
-    assert results["optimum_gap"] < 1e-3
+    assert results["optimum_gap"] < 0.01
     assert verify(folder).ok
 
 
