@@ -30,7 +30,7 @@ from node.keys import PUBLIC_KEYS, Keys, read_keys
 from node.logs import frames_of, logs_of, next_log
 from node.names import NamedEndpoints
 from node.plug_ins import find_here
-from node.status import Overheard, OverheardFile
+from node.status import OverheardFile
 from node.traffic_log import TrafficLogError, TrafficLogWriter
 from node.transport import Endpoints, FileEndpoints, TransportError
 from node.wire import EAVESDROPPER
@@ -220,8 +220,7 @@ def run_eavesdropper(
 
     def show() -> None:
         if shown is not None:
-            heard = counter.releases, counter.frames, counter.bytes, counter.done
-            shown.show(Overheard(*heard, met=len(ear.met)))
+            shown.show(counter.releases, counter.frames, counter.bytes, counter.done, len(ear.met))
 
     try:
         while True:

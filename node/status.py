@@ -8,7 +8,7 @@ from __future__ import annotations
 import mmap
 import signal
 import struct
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
@@ -50,10 +50,7 @@ class StatusFile:
     """The writing side; one `show` is one copy of 56 bytes."""
 
     def __init__(self, path: Path) -> None:
-        with path.open("wb") as file:
-            file.write(bytes(_FORMAT.size))
-        with path.open("r+b") as file:
-            self._map = mmap.mmap(file.fileno(), _FORMAT.size)
+        self._map = _mapped(path, _FORMAT)
 
     def show(self, state: int, pid: int, sent: int, received: int, charged: int, size: int, ready_ns: int = 0) -> None:
         _FORMAT.pack_into(self._map, 0, state, pid, sent, received, charged, size, ready_ns)
@@ -80,12 +77,10 @@ class OverheardFile:
     """The eavesdropper's writing side."""
 
     def __init__(self, path: Path) -> None:
-        path.write_bytes(bytes(_EAVESDROPPER.size))
-        with path.open("r+b") as file:
-            self._map = mmap.mmap(file.fileno(), _EAVESDROPPER.size)
+        self._map = _mapped(path, _EAVESDROPPER)
 
-    def show(self, progress: Overheard) -> None:
-        _EAVESDROPPER.pack_into(self._map, 0, *astuple(progress))
+    def show(self, releases: int, frames: int, size: int, done: int, met: int) -> None:
+        _EAVESDROPPER.pack_into(self._map, 0, releases, frames, size, done, met)
 
     def close(self) -> None:
         self._map.close()
@@ -93,20 +88,28 @@ class OverheardFile:
 
 def read_overheard(path: Path) -> Overheard | None:
     """What a running eavesdropper last showed; None where there is nothing yet."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    return Overheard(*_EAVESDROPPER.unpack(data)) if len(data) == _EAVESDROPPER.size else None
+    shown = _shown(path, _EAVESDROPPER)
+    return None if shown is None else Overheard(*shown)
 
 
 def read_status(path: Path) -> Status | None:
     """What the process last showed; None where there is no status yet."""
+    shown = _shown(path, _FORMAT)
+    if shown is None:
+        return None
+    state, *rest = shown
+    return Status(State(state), *rest)
+
+
+def _mapped(path: Path, layout: struct.Struct) -> mmap.mmap:
+    path.write_bytes(bytes(layout.size))
+    with path.open("r+b") as file:
+        return mmap.mmap(file.fileno(), layout.size)
+
+
+def _shown(path: Path, layout: struct.Struct) -> tuple[int, ...] | None:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return None
-    if len(data) != _FORMAT.size:
-        return None
-    state, *rest = _FORMAT.unpack(data)
-    return Status(State(state), *rest)
+    return layout.unpack(data) if len(data) == layout.size else None
