@@ -9,8 +9,11 @@ Rules that hold here:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from operator import attrgetter
 
 from coordinator_free.release import Release, Used
+
+_BY_SENDER = attrgetter("sender")
 
 
 class NewestInbox:
@@ -21,21 +24,29 @@ class NewestInbox:
 
     def __init__(self, *, newest_only: bool) -> None:
         self._newest_only = newest_only
-        self._waiting: dict[int, list[Release]] = {}
+        self._waiting: dict[int, Release] = {}
+        """The last to be consumed of each neighbour."""
+        self._before: list[Release] = []
+        """What is to be consumed before those, in the order of arrival."""
         self._newest: dict[int, int] = {}
 
     def offer(self, release: Release) -> None:
+        sender = release.sender
         if self._newest_only:
-            if release.index > self._newest.get(release.sender, -1):
-                self._newest[release.sender] = release.index
-                self._waiting[release.sender] = [release]
-        else:
-            self._waiting.setdefault(release.sender, []).append(release)
+            if release.index <= self._newest.get(sender, -1):
+                return
+            self._newest[sender] = release.index
+        elif sender in self._waiting:
+            self._before.append(self._waiting[sender])
+        self._waiting[sender] = release
 
     def take(self) -> list[Release]:
         """Everything to be consumed now, in agent order, then in the order of arrival."""
-        taken = [release for sender in sorted(self._waiting) for release in self._waiting[sender]]
+        taken = [self._waiting[sender] for sender in sorted(self._waiting)]
         self._waiting.clear()
+        if self._before:
+            taken = sorted([*self._before, *taken], key=_BY_SENDER)
+            self._before.clear()
         return taken
 
 

@@ -81,7 +81,7 @@ class Loss(ABC):
 
     def derivatives(self, theta: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
         """The factor of ``x`` in each record's gradient, shape (m,)."""
-        return self.slope(x @ theta, y)
+        return self.slope(x.dot(theta), y)
 
     def curvatures(self, theta: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
         """The factor of ``x x^T`` in each record's Hessian, shape (m,)."""
@@ -96,7 +96,7 @@ class Loss(ABC):
         """The mean gradient, shape (p,); zero where there is no record."""
         if len(y) == 0:
             return np.zeros_like(theta)
-        mean: FloatArray = self.derivatives(theta, x, y) @ x
+        mean: FloatArray = self.derivatives(theta, x, y).dot(x)
         mean /= len(y)
         return mean
 

@@ -106,7 +106,7 @@ class LocalProblem:
         least, largest = self._slope_limits(clip, norm)
         np.minimum(slopes, largest, out=slopes)
         np.maximum(slopes, least, out=slopes)
-        mean: FloatArray = np.dot(slopes, self.x)
+        mean: FloatArray = slopes.dot(self.x)
         mean /= self.records
         mean += regular
         return mean

@@ -52,7 +52,7 @@ class Asynchronous:
 
     def _mixture(self) -> FloatArray:
         """sum_j W_ij / D_ii Theta_j, shape (p,)."""
-        mixture: FloatArray = self._present.mixing @ self._models
+        mixture: FloatArray = self._present.mixing.dot(self._models)
         return mixture
 
     def _say(self, model: FloatArray) -> Release:
