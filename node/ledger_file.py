@@ -14,7 +14,8 @@ charge of that run is then taken for what it could have cost.
 
 Rules that hold here:
 - `LedgerFile.reserve` returns only after its line is on the disk. If writing fails, the ledger refuses everything from
-  then on.
+  then on. A further charge without a mechanism is only written: a run's first one says what there is to say, that the
+  records are exposed, or that nothing of them is in what is said.
 - One process holds a ledger at a time.
 - A last line that is torn or damaged counts as charged for everything that it could have covered. Any other damage is
   an error.
@@ -159,7 +160,10 @@ class LedgerFile:
         self._settle(run)
         self.ledger.check(run, first, last, mechanism, _account)
         self._write_plan(run)
-        self._append(Charge(run, first, last, mechanism), fields)
+        known = any(charge.run == run and charge.mechanism is None for charge in self.ledger.charges)
+        self._append(
+            Charge(run, first, last, mechanism), fields, wait=mechanism is not None or bool(fields) or not known
+        )
 
     def keep(self, index: int, *, extra: Mapping[str, Any]) -> None:
         """Write down ``extra`` for ``index``, which is charged already; returns when that is on the disk.
@@ -209,16 +213,16 @@ class LedgerFile:
             self._write_line({"run": run, "plan": _groups(plan)})
             self._plans[run] = plan
 
-    def _append(self, charge: Charge, fields: Mapping[str, Any]) -> None:
+    def _append(self, charge: Charge, fields: Mapping[str, Any], *, wait: bool = True) -> None:
         described = _described(charge.mechanism)
         content = {"first": charge.first, "last": charge.last, "run": charge.run, "mechanism": described, **fields}
-        self._write_line(content)
+        self._write_line(content, wait=wait)
         self.ledger.add(charge)
 
-    def _write_line(self, content: Mapping[str, Any]) -> None:
+    def _write_line(self, content: Mapping[str, Any], *, wait: bool = True) -> None:
         line, crc = _line(content, self._crc)
         try:
-            _write(self._descriptor, line, self._end)
+            _write(self._descriptor, line, self._end, wait=wait)
         except OSError as error:
             self._broken = True
             raise LedgerError(
@@ -287,12 +291,13 @@ def _line(content: Mapping[str, Any], crc: int) -> tuple[bytes, int]:
     return text + b" %08x\n" % crc, crc
 
 
-def _write(descriptor: int, data: bytes, offset: int) -> None:
-    """All of ``data`` at ``offset``, on the disk; raises OSError."""
+def _write(descriptor: int, data: bytes, offset: int, *, wait: bool = True) -> None:
+    """All of ``data`` at ``offset``, on the disk unless there is no need to ``wait``; raises OSError."""
     done = 0
     while done < len(data):
         done += os.pwrite(descriptor, data[done:], offset + done)
-    os.fdatasync(descriptor)
+    if wait:
+        os.fdatasync(descriptor)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -204,6 +204,28 @@ def test_it_syncs_before_it_returns(path: Path, monkeypatch: pytest.MonkeyPatch)
     assert order == ["write", "sync", "returned"]
 
 
+def test_of_charges_that_promise_nothing_the_first_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "open.jsonl"
+    LedgerFile.create(path, SHARD, "one pupil", None, [None] * 40 + [TENTH] * 40)
+    real = os.fdatasync
+    synced: list[str] = []
+
+    def sync(descriptor: int) -> None:
+        real(descriptor)
+        synced.append(path.read_text().splitlines()[-1])
+
+    monkeypatch.setattr(ledger_file.os, "fdatasync", sync)
+    with LedgerFile.open(path, SHARD) as ledger:
+        ledger.admit("a", [None] * 40 + [TENTH] * 40)
+        for first in range(0, 80, 4):
+            ledger.reserve(first, first + 3, None if first < 40 else TENTH, extra={"run": "a"})
+    assert [json.loads(line[:-9])["first"] for line in synced] == [0, *range(40, 80, 4)]
+    with LedgerFile.open(path, SHARD) as ledger:
+        assert ledger.next_index("a") == 80
+
+
 # --- damage ----------------------------------------------------------------------------------------------------------
 
 
