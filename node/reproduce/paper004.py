@@ -711,8 +711,8 @@ def _dealt(request: Request, dimension: int, seed: int) -> Trial:
 
 PAPER_TABLE = {"alone": 1.2834, "no privacy": 0.9502, 1.0: 0.9527, 0.5: 0.9545, 0.1: 0.9855}
 FILM_SETTINGS = {1.0: (0.4, 100), 0.5: (0.2, 100), 0.1: (0.04, 100)}
-"""epsilon: (mu, updates) of the truly private reading, chosen on other splits. At 0.5 three hundred updates with mu 0.04
-are better by 0.002 and take three times as long."""
+"""epsilon: (mu, updates) of the truly private reading, chosen on other splits. At 0.5 three hundred updates with mu
+0.04 are better by 0.002 and take three times as long."""
 PRINTED_UPDATES = {1.0: 20, 0.5: 10, 0.1: 3}
 """The paper tunes them on a validation split and does not print them."""
 
