@@ -194,6 +194,11 @@ Accepted = tuple[int, int, int | None, int | None, Used]
 """A release's sender, index, round, recipient and used."""
 
 
+def _pairs(round_: int | None, flat: Sequence[int]) -> Used:
+    """Only in rounds does an agent ask what its neighbour had heard."""
+    return () if round_ is None else tuple(zip(flat[::2], flat[1::2], strict=True))
+
+
 class Receiver:
     """One agent's checks on what arrives: known neighbour, this run, length, finite values, an index not seen before.
 
@@ -270,23 +275,34 @@ class Receiver:
         return releases, others
 
     def _quickly(self, parts: Parts) -> Accepted | None:
-        """A good release of no round to everybody; None for whatever has to be looked at closely.
+        """A good release to everybody; None for whatever has to be looked at closely.
 
-        It reads what `encode` writes: a header that begins with the sender's own head, and a tail of good form.
+        It reads what `encode` writes: a header that begins with the sender's own head, and an index after it. The tail
+        is unpacked only of a release in a round, or one that used many.
         """
         try:
             begins, header, body = parts
             sender, head, size = self._heads[begins]
-        except (ValueError, KeyError):
+            if len(body) != self._bytes or not header.startswith(head) or len(header) > HEADER_LIMIT:
+                return None
+            tail = _TAIL(header, size)
+            if tail is not None:
+                packed = tail[1]
+                index = packed[0] if len(packed) == 1 else int.from_bytes(packed[1:])
+                return (sender, index, None, None, ()) if index < self._releases else None
+            index, round_, number, used_, used = msgpack.unpackb(b"\x95" + header[size:])
+            good = (
+                type(index) is int
+                and 0 <= index < self._releases
+                and round_ == "round"
+                and used_ == "used"
+                and _naturals(used)
+                and len(used) % 2 == 0
+                and (number is None or (type(number) is int and number >= 0))
+            )
+        except Exception:  # whatever it is, the careful reading names it
             return None
-        if len(body) != self._bytes or not header.startswith(head):
-            return None
-        tail = _TAIL(header, size)
-        if tail is None:
-            return None
-        packed = tail[1]
-        index = packed[0] if len(packed) == 1 else int.from_bytes(packed[1:])
-        return (sender, index, None, None, ()) if index < self._releases else None
+        return (sender, index, number, None, _pairs(number, used)) if good else None
 
     def _carefully(self, parts: Parts) -> Accepted | Hello | Done:
         """Any message of a neighbour in this run, check by check; raises `Refused`."""
@@ -309,9 +325,7 @@ class Receiver:
             raise Refused("length")
         if fields["index"] >= self._releases:
             raise Refused("index")
-        # Only in rounds does an agent ask what its neighbour had heard.
-        flat = () if fields["round"] is None else fields["used"]
-        return sender, fields["index"], fields["round"], fields["to"], tuple(zip(flat[::2], flat[1::2], strict=True))
+        return sender, fields["index"], fields["round"], fields["to"], _pairs(fields["round"], fields["used"])
 
     def newest(self, neighbour: int) -> int:
         """The newest index heard from a neighbour, -1 if none."""
