@@ -12,6 +12,7 @@ from node.config import load
 from node.deal import deal_run
 from node.traffic_log import TrafficLogReader, TrafficLogWriter
 from node.twin_world import run_twin
+from tests.known_noise import with_known_noise
 
 CONFIGURATION = """
 [run]
@@ -58,7 +59,7 @@ def deal(
     )
     configuration.write_text(text)
     deal_run(load(configuration, []), folder)
-    return folder
+    return with_known_noise(folder)
 
 
 @pytest.fixture(scope="session")

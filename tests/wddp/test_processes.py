@@ -20,6 +20,7 @@ from node.audit import audit
 from node.run_folder import read_final, read_run
 from node.status import read_status
 from node.verify import verify
+from tests.known_noise import with_known_noise
 from tests.network.test_target import in_twin, lost_first, releases
 from tests.node.clusters import dealt, final, ran
 
@@ -69,7 +70,8 @@ def ran_without(
     folder: Path, sections: dict[str, Any], moment: Callable[[launcher.Progress], bool], *, late: bool = False
 ) -> launcher.Watch:
     """Run to the end; at the ``moment`` the victim is killed, or stopped until the others have gone on without it."""
-    cluster = launcher.Cluster(folder, dealt(folder, sections), AGENTS)
+    configuration = dealt(folder, sections)
+    cluster = launcher.Cluster(with_known_noise(folder), configuration, AGENTS)
     cluster.start()
     try:
         cluster.watch(until=moment)
