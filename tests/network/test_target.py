@@ -130,7 +130,7 @@ def test_rounds_survive_a_partition_and_two_kills_on_a_lossy_network(tmp_path: P
 def test_who_is_paused_is_woken_and_the_run_ends_like_any_other(tmp_path: Path) -> None:
     folder = tmp_path / "paused"
     events = [{"at": 0.2, "fault": "pause", "target": "minority"}, {"at": 1.0, "fault": "heal"}]
-    watch = ran(folder, {**admm(), "event": events})
+    watch = ran(folder, {**admm(delay="50 ms"), "event": events})  # twelve rounds then take longer than 0.2 s anywhere
     assert watch.failures == []
     assert [fault["fault"] for fault in read_faults(folder)] == ["pause", "resume"]
     assert len(read_faults(folder)[0]["agents"]) == (AGENTS - 1) // 2
