@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -30,6 +31,8 @@ IPC_PATH_LIMIT = 107
 RECEIVE_QUEUE = 2000
 """Messages of one neighbour that may wait to be read; more are lost, and counted as gaps."""
 
+AFTERWARDS = 0.5
+"""Seconds that closing may take once no connection is open."""
 MOST_PARTS = 4
 """Parts of one message that are kept: one more than any good message has."""
 
@@ -113,6 +116,7 @@ class Post:
         addressed: Iterable[int] = (),
         keys: Keys | None = None,
     ) -> None:
+        self._not_ours = _open_sockets()
         self._context = zmq.Context(io_threads=1)
         self._admission: Admission | None = None
         self._speaker = self._context.socket(zmq.XPUB)
@@ -249,13 +253,31 @@ class Post:
         self._poller.poll(max(0.0, seconds) * 1000)
 
     def close(self, linger: float = 0.0) -> None:
-        """Hang up once all that was said has gone out, or after ``linger`` seconds."""
+        """Hang up once all that was said has gone out or nobody is left who could hear it, or after ``linger`` seconds.
+
+        libzmq alone waits its whole linger for a listener that hung up in the same moment (its I/O thread then learns
+        of both at once, and the listener's part of the socket keeps what was not sent). So the end is left to a thread
+        of its own, and is over too where it is about nobody: no connection is open any more.
+        """
         for ear in self._ears.values():
             ear.close(0)
         if self._admission is not None:
             self._admission.socket.close(0)
         self._speaker.close(round(1000 * linger))
-        self._context.term()
+        ending = threading.Thread(target=self._context.term, name="hanging up", daemon=True)
+        ending.start()
+        while ending.is_alive() and _open_sockets() - self._not_ours:
+            ending.join(0.02)
+        ending.join(AFTERWARDS)
+
+
+def _open_sockets() -> set[str]:
+    """The operating system's names of the sockets that this process holds."""
+    found = set()
+    for descriptor in os.listdir("/proc/self/fd"):  # noqa: PTH208 - procfs, names only
+        with contextlib.suppress(OSError):  # the listing's own descriptor is gone
+            found.add(os.readlink(f"/proc/self/fd/{descriptor}"))  # noqa: PTH115
+    return {name for name in found if name.startswith("socket:")}
 
 
 def send(socket: zmq.Socket[bytes], parts: Parts, flags: int = 0) -> None:
