@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from coordinator_free.clocks import own_rate, own_skew
+from coordinator_free.clocks import own_rate, own_skew, waits
 from node.journal import read_journal
 from node.places import agent_folder, shard_path
 from node.shard import read_rows
@@ -60,3 +61,19 @@ def test_a_private_run_by_wrong_clocks_is_verified_and_costs_the_same(tmp_path: 
         assert ahead == pytest.approx(public["skew"], abs=60.0)
     dealt_run(tmp_path / "right", table())
     assert ledger_plans(folder) == ledger_plans(tmp_path / "right")
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+def test_who_has_heard_all_there_will_be_to_hear_does_not_wait_for_its_clock(tmp_path: Path) -> None:
+    """Of two agents one would be done by its clock after 2.3 s, and the other after 5.0 s."""
+    changes: dict[str, dict[str, Any]] = {"data": {"agents": 2}, "topology": {"kind": "path"}, "run": {"seed": 7}}
+    folder = tmp_path / "two"
+    watch = ran(folder, table(**changes, clock={"rate": 4.0, "updates": 12}))
+    assert watch.failures == []
+    clock = list(itertools.islice(waits(7, 0, 4.0), 12))
+    times = [own_ns / 1e9 for own_ns, _ in read_journal(agent_folder(folder, 0) / "journal.bin")]
+    assert len(times) == 12
+    assert times[-1] - times[0] < sum(clock[1:]) - 1.0
+    assert times[2] - times[0] > 0.9 * sum(clock[1:3])
+    assert verify(folder).ok

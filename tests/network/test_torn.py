@@ -26,7 +26,7 @@ TORN = b'{"first":7,"last":7,"run":"'
 
 @pytest.mark.parametrize("before", [0, 60])
 def test_a_torn_round_is_said_under_its_own_index(tmp_path: Path, before: int) -> None:
-    folder, table = tmp_path / "torn", admm()
+    folder, table = tmp_path / "torn", admm(delay="50 ms")  # so that the kill comes before the end
     configuration = dealt(folder, table)
     ledger = agent_folder(folder, 3) / "ledger.jsonl"
     cluster = launcher.Cluster(folder, configuration, 20)
