@@ -722,7 +722,7 @@ def films(centring: str) -> dict[str, Any]:
         "data": {"source": "movielens-100k", "path": "", "centring": centring, "as_published": centring != "none"},
         "topology": {"kind": "nearest-neighbours", "neighbours": 10},
         "learning": {"loss": "squared", "mu": 8.0, "smoothness": "feature-law"},
-        "clock": {"updates": 100, "rate": 4.0},
+        "clock": {"updates": 100, "rate": 3.0},
         "network": {"deadline": 240.0},
     }
 
