@@ -460,9 +460,10 @@ class Life:
 
     @property
     def _has_heard_all(self) -> bool:
-        """Whether all neighbours are done; never where agents answer each other, or a last release may be lost."""
-        some_lost = self._shim is not None
-        return not (self._agent.addressed or some_lost) and 0 < len(self._around.neighbours) == len(self._done)
+        """Whether the last release of every neighbour is here; never of agents that answer each other."""
+        if self._agent.addressed or not 0 < len(self._around.neighbours) == len(self._done):
+            return False
+        return all(self._receiver.newest(j) >= done.last for j, done in self._done.items())
 
     def _in_rounds(self, inbox: RoundInbox) -> None:
         """Wake when a round is complete; while waiting repeat the last two releases."""

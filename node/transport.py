@@ -31,8 +31,8 @@ IPC_PATH_LIMIT = 107
 RECEIVE_QUEUE = 2000
 """Messages of one neighbour that may wait to be read; more are lost, and counted as gaps."""
 
-AFTERWARDS = 0.5
-"""Seconds that closing may take once no connection is open."""
+LOOK = 0.5
+"""Seconds between two looks of who hangs up at whether a connection is open: a thousand may hang up together."""
 MOST_PARTS = 4
 """Parts of one message that are kept: one more than any good message has."""
 
@@ -266,9 +266,9 @@ class Post:
         self._speaker.close(round(1000 * linger))
         ending = threading.Thread(target=self._context.term, name="hanging up", daemon=True)
         ending.start()
+        ending.join(LOOK)
         while ending.is_alive() and _open_sockets() - self._not_ours:
-            ending.join(0.02)
-        ending.join(AFTERWARDS)
+            ending.join(LOOK)
 
 
 def _open_sockets() -> set[str]:
