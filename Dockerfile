@@ -29,5 +29,5 @@ RUN install -d -o 10001 -g 10001 -m 0700 /own /runs /parts
 ENV PATH=/opt/sottovoce/bin:$PATH HOME=/tmp PYTHONDONTWRITEBYTECODE=1
 USER 10001:10001
 WORKDIR /own
-HEALTHCHECK --interval=15s --timeout=10s --start-period=30s CMD ["python", "-m", "node.health", "/own"]
+HEALTHCHECK --interval=15s --timeout=10s --start-period=30s CMD ["python", "-m", "node.worlds.health", "/own"]
 ENTRYPOINT ["sottovoce"]

@@ -26,22 +26,22 @@ from typing import Any  # noqa: E402
 import numpy as np  # noqa: E402
 
 from coordinator_free.agent import Setting  # noqa: E402
-from coordinator_free.agents.admm import Admm  # noqa: E402
-from coordinator_free.agents.dual_perturbation import DualPerturbation  # noqa: E402
-from coordinator_free.agents.madmm import ModifiedAdmm  # noqa: E402
-from coordinator_free.agents.penalty_perturbation import PenaltyPerturbation, published_cost, round_cost  # noqa: E402
-from coordinator_free.agents.primal_perturbation import PrimalPerturbation  # noqa: E402
-from coordinator_free.convergence import conditions, duals_of, measured_rates, rate_bound  # noqa: E402
-from coordinator_free.losses import LOGISTIC  # noqa: E402
-from coordinator_free.objective import LocalProblem  # noqa: E402
+from coordinator_free.agents.admm.admm import Admm  # noqa: E402
+from coordinator_free.agents.admm.dual_perturbation import DualPerturbation  # noqa: E402
+from coordinator_free.agents.admm.modified_admm import ModifiedAdmm  # noqa: E402
+from coordinator_free.agents.admm.penalty_perturbation import PenaltyPerturbation, published_cost, round_cost  # noqa: E402
+from coordinator_free.agents.admm.primal_perturbation import PrimalPerturbation  # noqa: E402
 from coordinator_free.privacy.accounting import calibrate, total  # noqa: E402
 from coordinator_free.privacy.mechanisms import Gaussian  # noqa: E402
 from coordinator_free.privacy.noise import simulation_secret  # noqa: E402
+from coordinator_free.problem.losses import LOGISTIC  # noqa: E402
+from coordinator_free.problem.objective import LocalProblem  # noqa: E402
+from coordinator_free.problem.solver import LocalSolver  # noqa: E402
 from coordinator_free.release import FloatArray  # noqa: E402
-from coordinator_free.solver import LocalSolver  # noqa: E402
-from coordinator_free.twin import Transcript, run_rounds  # noqa: E402
+from coordinator_free.theory.admm_convergence import conditions, duals_of, measured_rates, rate_bound  # noqa: E402
+from coordinator_free.twin.run import Transcript, run_rounds  # noqa: E402
+from node.configuration.data import DataSection  # noqa: E402
 from node.data import deal  # noqa: E402
-from node.data.section import DataSection  # noqa: E402
 from topology.families import build  # noqa: E402
 
 CAPACITY = 1750.0

@@ -15,8 +15,8 @@ from statistics import mean, stdev
 
 import numpy as np
 
-from node.config import load
-from node.trial import play, seeded
+from node.configuration.reading import load
+from node.experiments.trial import play, seeded
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 CAREFUL = ["learning.momentum=0.8", "learning.iterate=tail"]

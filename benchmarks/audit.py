@@ -18,19 +18,19 @@ from typing import Any
 import numpy as np
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.coordinate_descent import CoordinateDescent
+from coordinator_free.agents.personal.coordinate_descent import CoordinateDescent
 from coordinator_free.attacks.bounds import attacked
 from coordinator_free.attacks.inversion import Inverted, invert
 from coordinator_free.attacks.likelihood_ratio import Environment, FreshNoise, Replacement, attack_scores, environment
 from coordinator_free.attacks.noise_tests import NoiseRow, examine
 from coordinator_free.attacks.reconstruction import chance, reconstruct, residuals
 from coordinator_free.attacks.worst_case import sampled_states, worst_alternative
-from coordinator_free.losses import SQUARED
-from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.accounting import calibrate, total
 from coordinator_free.privacy.mechanisms import GRID
+from coordinator_free.problem.losses import SQUARED
+from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray, Release
-from coordinator_free.twin import run_asynchronous
+from coordinator_free.twin.run import run_asynchronous
 from topology.families import build
 
 DELTA = math.exp(-5)

@@ -36,17 +36,17 @@ from pathlib import Path
 from typing import Any
 
 from coordinator_free.release import Release
-from node import launcher
-from node.config import Configuration, from_table
-from node.journal import read_journal
-from node.ledger_file import LedgerFile
-from node.logs import frames_of
+from node.audit.verify import verify
+from node.configuration.reading import Configuration, from_table
+from node.folder.journal import read_journal
+from node.folder.ledger import LedgerFile
+from node.folder.shard import read_rows
+from node.folder.spending import spent
+from node.folder.status import State, read_status
 from node.places import agent_folder, shard_path
-from node.shard import read_rows
-from node.spending import spent
-from node.status import State, read_status
-from node.verify import verify
+from node.traffic.run_logs import frames_of
 from node.wire import Parts, Refused, decode
+from node.worlds import launcher
 
 AGENTS = 6
 UPDATES = 80

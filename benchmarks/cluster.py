@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from node import launcher
-from node.config import Configuration, from_table
-from node.journal import read_journal
+from node.configuration.reading import Configuration, from_table
+from node.folder.journal import read_journal
+from node.worlds import launcher
 
 SECONDS = 5.0
 LASTING = 15.0

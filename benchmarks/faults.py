@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from coordinator_free.objective import graph_objective
-from node import launcher
-from node.config import Configuration, from_table, load
-from node.fault_log import read_faults
-from node.run_folder import read_final, read_json, read_run
-from node.verify import verify
+from coordinator_free.problem.objective import graph_objective
+from node.audit.verify import verify
+from node.configuration.reading import Configuration, from_table, load
+from node.faults.log import read_faults
+from node.folder.run import read_final, read_json, read_run
+from node.worlds import launcher
 
 ROUGH = Path(__file__).resolve().parent.parent / "examples" / "rough-mesh.toml"
 CONDITIONS = ("loss", "duplication", "reordering", "reordering_delay", "delay", "burst", "bandwidth", "link")

@@ -28,8 +28,8 @@ import numpy as np
 from mcap.writer import CompressionType, IndexType, Writer
 
 from coordinator_free.release import Release
-from node.log_tools import salvage, verify_log
-from node.traffic_log import TrafficLogError, TrafficLogReader, TrafficLogWriter
+from node.traffic.information import salvage, verify_log
+from node.traffic.reader import TrafficLogError, TrafficLogReader, TrafficLogWriter
 from node.wire import Done, Hello, Parts, encode
 
 AGENTS, NEIGHBOURS, DIMENSION = 100, 10, 100
@@ -158,7 +158,7 @@ def eavesdropping(folder: Path, releases: int) -> dict[str, float]:
 
 def hear_here(endpoint: str, log: str) -> None:
     from node.commands.eavesdrop import GivenEndpoints
-    from node.eavesdropper import run_eavesdropper
+    from node.traffic.eavesdropper import run_eavesdropper
 
     before = time.process_time()
     heard = run_eavesdropper(TrafficLogWriter(log), GivenEndpoints([endpoint]), [0])

@@ -18,7 +18,7 @@ import numpy as np
 import twin_runs
 
 from coordinator_free.agent import Agent
-from coordinator_free.baselines import GRID, alone, best_alone
+from coordinator_free.problem.baselines import GRID, alone, best_alone
 from coordinator_free.release import FloatArray
 
 DELTA = math.exp(-5)

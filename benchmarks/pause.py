@@ -24,11 +24,11 @@ from typing import Any
 
 from cluster import finals_of
 
-from node import launcher
-from node.config import from_table
-from node.fault_log import read_faults
-from node.logs import releases_of
-from node.run_folder import read_run
+from node.configuration.reading import from_table
+from node.faults.log import read_faults
+from node.folder.run import read_run
+from node.traffic.run_logs import releases_of
+from node.worlds import launcher
 
 AGENTS, RATE = 10, 20.0
 FIRST = 10

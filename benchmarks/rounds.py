@@ -32,10 +32,10 @@ from typing import Any  # noqa: E402
 import cluster  # noqa: E402
 import twin_runs  # noqa: E402
 
-from node.config import Configuration  # noqa: E402
-from node.deal import prepare  # noqa: E402
-from node.journal import read_journal  # noqa: E402
-from node.trial import configured  # noqa: E402
+from node.configuration.reading import Configuration  # noqa: E402
+from node.dealing.folder import prepare  # noqa: E402
+from node.experiments.trial import configured  # noqa: E402
+from node.folder.journal import read_journal  # noqa: E402
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 ALL_ROWS = {"data.test": "held-out", "data.held_out": 0.0, "learning.finish": False}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import twin_runs
 
-from coordinator_free.baselines import alone, pooled
+from coordinator_free.problem.baselines import alone, pooled
 
 BASE: dict[str, Any] = {
     "data": {"source": "schools", "held_out": 0.3},

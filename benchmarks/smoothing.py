@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from coordinator_free.agents.personal.smoothing import kernel, smooth
 from coordinator_free.release import FloatArray
-from coordinator_free.smoothing import kernel, smooth
 from topology.families import build
 
 

@@ -25,10 +25,10 @@ from typing import Any  # noqa: E402
 
 import numpy as np  # noqa: E402
 
-from coordinator_free.baselines import alone, best_alone, best_sparse  # noqa: E402
-from coordinator_free.objective import optimum, relative_gap  # noqa: E402
-from node.reproduce.paper004 import SMOOTHINGS, honest, printed_noise, smoothing, synthetic  # noqa: E402
-from node.trial import Trial, configured, play, seeded  # noqa: E402
+from coordinator_free.problem.baselines import alone, best_alone, best_sparse  # noqa: E402
+from coordinator_free.problem.objective import optimum, relative_gap  # noqa: E402
+from node.experiments.reproduce.paper004 import SMOOTHINGS, honest, printed_noise, smoothing, synthetic  # noqa: E402
+from node.experiments.trial import Trial, configured, play, seeded  # noqa: E402
 
 BUDGETS = (1.0, 0.5)
 ALLOCATIONS: tuple[tuple[str, float | None], ...] = (

@@ -17,8 +17,8 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 import numpy as np  # noqa: E402
 from scipy import sparse  # noqa: E402
 
-from coordinator_free.losses import LOGISTIC  # noqa: E402
-from coordinator_free.twin_vectorised import Crowd, run_coordinate_descent  # noqa: E402
+from coordinator_free.problem.losses import LOGISTIC  # noqa: E402
+from coordinator_free.twin.vectorised import Crowd, run_coordinate_descent  # noqa: E402
 from topology.network import Network  # noqa: E402
 
 

@@ -16,14 +16,14 @@ from scipy import stats  # noqa: E402
 
 from coordinator_free.agent import Activation, Agent  # noqa: E402
 from coordinator_free.agents.registry import algorithm, make  # noqa: E402
-from coordinator_free.baselines import scores, smallest_quarter  # noqa: E402
-from coordinator_free.losses import loss  # noqa: E402
 from coordinator_free.privacy.noise import simulation_secret  # noqa: E402
+from coordinator_free.problem.baselines import scores, smallest_quarter  # noqa: E402
+from coordinator_free.problem.losses import loss  # noqa: E402
 from coordinator_free.release import FloatArray  # noqa: E402
-from coordinator_free.twin import Transcript, run_asynchronous, run_rounds  # noqa: E402
-from node.config import from_table  # noqa: E402
-from node.deal import Preparation, prepare  # noqa: E402
-from node.shard import setting  # noqa: E402
+from coordinator_free.twin.run import Transcript, run_asynchronous, run_rounds  # noqa: E402
+from node.configuration.reading import from_table  # noqa: E402
+from node.dealing.folder import Preparation, prepare  # noqa: E402
+from node.folder.shard import setting  # noqa: E402
 
 
 def configured(table: dict[str, Any], changes: dict[str, Any], seed: int) -> Preparation:

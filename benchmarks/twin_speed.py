@@ -18,11 +18,11 @@ import numpy as np  # noqa: E402
 from scipy import sparse  # noqa: E402
 
 from coordinator_free.agent import Agent, Setting  # noqa: E402
-from coordinator_free.agents.coordinate_descent import CoordinateDescent  # noqa: E402
-from coordinator_free.losses import LOGISTIC  # noqa: E402
-from coordinator_free.objective import LocalProblem  # noqa: E402
+from coordinator_free.agents.personal.coordinate_descent import CoordinateDescent  # noqa: E402
 from coordinator_free.privacy.noise import simulation_secret  # noqa: E402
-from coordinator_free.twin import run_asynchronous  # noqa: E402
+from coordinator_free.problem.losses import LOGISTIC  # noqa: E402
+from coordinator_free.problem.objective import LocalProblem  # noqa: E402
+from coordinator_free.twin.run import run_asynchronous  # noqa: E402
 from topology.network import Network  # noqa: E402
 
 

@@ -19,8 +19,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.mechanisms import Mechanism
+from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray, Release
 
 

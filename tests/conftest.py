@@ -1,8 +1,14 @@
-"""The order of the tests."""
+"""The order of the tests, and what no test may leave behind."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+from tests.helpers.leaks import nothing_left_behind  # noqa: F401
+
+settings.register_profile("no-deadline", deadline=None)  # a busy machine is no failure
+settings.load_profile("no-deadline")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.helpers.places import ROOT
+
 OUTSIDE = {
     "asyncio",
     "multiprocessing",
@@ -40,7 +41,7 @@ def imported(tree: ast.Module) -> set[str]:
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names |= {alias.name.split(".")[0] for alias in node.names}
+            names |= {alias.name.split(".")[0] for alias in node.sockets.names}
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             names.add(node.module.split(".")[0])
     return names
@@ -77,8 +78,8 @@ def test_nothing_is_pickled() -> None:
 @pytest.mark.parametrize(
     ("started", "heavy"),
     [
-        ("import node.eavesdropper", ("scipy", "networkx", "pydantic", "asyncio")),
-        ("import node.zygote; node.zygote.rehearse()", ("scipy", "networkx", "pydantic", "asyncio")),
+        ("import node.traffic.eavesdropper", ("scipy", "networkx", "pydantic", "asyncio")),
+        ("import node.worlds.zygote; node.worlds.zygote.rehearse()", ("scipy", "networkx", "pydantic", "asyncio")),
     ],
     ids=["eavesdropper", "zygote"],
 )

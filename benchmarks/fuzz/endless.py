@@ -2,10 +2,11 @@
 
     python benchmarks/fuzz/endless.py [--megabytes 200]
 
-A TCP socket that speaks ZMTP sends an agent's sockets (`node.transport.Post`) parts that each say that more follow.
-Prints one JSON document: ``sent_mb``; ``grew_mb``, resident memory of the process, which also sends; ``messages``, how
-many the listener was given meanwhile. ZeroMQ bounds a part (ZMQ_MAXMSGSIZE) and counts whole messages (ZMQ_RCVHWM); it
-gives a listener no part before the last is here, so that no rule of the listener's own can end it.
+A TCP socket that speaks ZMTP sends an agent's sockets (`node.sockets.agent_sockets.Post`) parts that each say that
+more follow. Prints one JSON document: ``sent_mb``; ``grew_mb``, resident memory of the process, which also sends;
+``messages``, how many the listener was given meanwhile. ZeroMQ bounds a part (ZMQ_MAXMSGSIZE) and counts whole
+messages (ZMQ_RCVHWM); it gives a listener no part before the last is here, so that no rule of the listener's own can
+end it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import socket
 import sys
 from pathlib import Path
 
-from node.transport import Post
+from node.sockets.agent_sockets import Post
 
 DIMENSION = 500
 PART = b"\x03" + (8 * DIMENSION).to_bytes(8) + bytes(8 * DIMENSION)

@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 
 from coordinator_free.release import Release
-from node import launcher
-from node.config import from_table
+from node.configuration.reading import from_table
+from node.folder.status import read_status
 from node.places import agent_folder
-from node.status import read_status
 from node.wire import encode
+from node.worlds import launcher
 
 DIMENSION = 100
 GROWTH_MB = 1.0

@@ -9,19 +9,19 @@ from typing import cast
 from coordinator_free.agent import Agent, Setting
 
 KNOWN: dict[str, str] = {
-    "admm": "coordinator_free.agents.admm:Admm",
-    "averaging": "coordinator_free.agents.averaging:Averaging",
-    "coordinate-descent": "coordinator_free.agents.coordinate_descent:CoordinateDescent",
-    "gradient-descent": "coordinator_free.agents.gradient_descent:GradientDescent",
-    "gossip-admm": "coordinator_free.agents.gossip_admm:GossipAdmm",
-    "m-admm": "coordinator_free.agents.madmm:ModifiedAdmm",
-    "dvp": "coordinator_free.agents.dual_perturbation:DualPerturbation",
-    "pvp": "coordinator_free.agents.primal_perturbation:PrimalPerturbation",
-    "pp": "coordinator_free.agents.penalty_perturbation:PenaltyPerturbation",
-    "graph-smoothing-2r": "coordinator_free.agents.graph_smoothing_twice:GraphSmoothingTwice",
-    "graph-smoothing": "coordinator_free.agents.graph_smoothing:GraphSmoothing",
-    "propagation": "coordinator_free.agents.propagation:Propagation",
-    "warm-start": "coordinator_free.agents.warm_start:WarmStart",
+    "admm": "coordinator_free.agents.admm.admm:Admm",
+    "averaging": "coordinator_free.agents.averages.averaging:Averaging",
+    "coordinate-descent": "coordinator_free.agents.personal.coordinate_descent:CoordinateDescent",
+    "gradient-descent": "coordinator_free.agents.averages.gradient_descent:GradientDescent",
+    "gossip-admm": "coordinator_free.agents.personal.gossip_admm:GossipAdmm",
+    "m-admm": "coordinator_free.agents.admm.modified_admm:ModifiedAdmm",
+    "dvp": "coordinator_free.agents.admm.dual_perturbation:DualPerturbation",
+    "pvp": "coordinator_free.agents.admm.primal_perturbation:PrimalPerturbation",
+    "pp": "coordinator_free.agents.admm.penalty_perturbation:PenaltyPerturbation",
+    "graph-smoothing-2r": "coordinator_free.agents.personal.graph_smoothing_twice:GraphSmoothingTwice",
+    "graph-smoothing": "coordinator_free.agents.personal.graph_smoothing:GraphSmoothing",
+    "propagation": "coordinator_free.agents.personal.propagation:Propagation",
+    "warm-start": "coordinator_free.agents.personal.warm_start:WarmStart",
 }
 """Where each algorithm is: imported only when it is asked for."""
 

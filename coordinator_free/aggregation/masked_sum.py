@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from coordinator_free import masking
+from coordinator_free.aggregation import masking
 from coordinator_free.aggregation.flood import Relay
-from coordinator_free.masking import MaskError
+from coordinator_free.aggregation.masking import MaskError
 from coordinator_free.release import FloatArray
 
 KEY_HALVES = 8

@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coordinator_free.agent import Agent, Setting
-from coordinator_free.agents.present import Present
+from coordinator_free.agents.personal.present import Present
 from coordinator_free.attacks.inversion import Follower, Heard, InversionError, Inverted
-from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.mechanisms import GRID, NORMS, GammaNorm, Mechanism
 from coordinator_free.privacy.noise import Stream, WordArray, exponential, standard_normal
+from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray, Release
 
 _BLOCK = 100_000

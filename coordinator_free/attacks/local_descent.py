@@ -5,7 +5,8 @@ test gives a true lower bound if its trials are runs of the real steps. The one 
 direction in which the replaced record moves it without noise: where nothing bends, no other errs less.
 
 Rules that hold here:
-- Steps, clipping, noise and mean are the agent's own (`coordinator_free.agents.averaging`), for many trials at once.
+- Steps, clipping, noise and mean are the agent's own (`coordinator_free.agents.averages.averaging`), for many trials
+  at once.
 - The release's rounding to the grid is left out: it can only hide something.
 
 The same trials say whether a release's noise is what was charged: `law`.
@@ -20,7 +21,7 @@ import numpy as np
 from scipy import special
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.averaging import Descent
+from coordinator_free.agents.averages.averaging import Descent
 from coordinator_free.attacks.likelihood_ratio import FreshNoise, Pair, Replacement
 from coordinator_free.attacks.noise_tests import NoiseTest
 from coordinator_free.release import FloatArray

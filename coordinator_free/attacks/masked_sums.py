@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from coordinator_free import masking
-from coordinator_free.agents.aggregating import Aggregating
+from coordinator_free.agents.averages.aggregating import Aggregating
+from coordinator_free.aggregation import masking
 from coordinator_free.aggregation.masked_sum import MaskedSum
 from coordinator_free.attacks.inversion import InversionError
 from coordinator_free.attacks.recorded_states import Shifts

@@ -20,7 +20,7 @@ from scipy import special, stats
 
 from coordinator_free.privacy.accounting import WITHOUT_EPSILON
 from coordinator_free.privacy.mechanisms import GRID, GammaNorm, Mechanism
-from coordinator_free.privacy.perturbed_objective import ObjectivePerturbation
+from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
 from coordinator_free.release import FloatArray
 
 LEVEL = 1e-3

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.admm import Admm
+from coordinator_free.agents.admm.admm import Admm
 from coordinator_free.attacks.inversion import Follower, Heard
-from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.noise import Stream
+from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray, Release
 
 

@@ -14,19 +14,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.coordinate_descent import CoordinateDescent
+from coordinator_free.agents.personal.coordinate_descent import CoordinateDescent
 from coordinator_free.attacks.bounds import Bound, attacked
 from coordinator_free.attacks.charges import Account, Charge, Expected, check_charges
 from coordinator_free.attacks.inversion import Inverted, invert
 from coordinator_free.attacks.likelihood_ratio import Environment, FreshNoise, Replacement, attack_scores, environment
 from coordinator_free.attacks.noise_tests import NoiseRow, NoiseVerdict, examine
 from coordinator_free.attacks.worst_case import sampled_states, worst_alternative
-from coordinator_free.losses import SQUARED
-from coordinator_free.objective import LocalProblem
 from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.mechanisms import GRID, Mechanism
+from coordinator_free.problem.losses import SQUARED
+from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray, Release
-from coordinator_free.twin import run_asynchronous
+from coordinator_free.twin.run import run_asynchronous
 from topology.families import build
 
 AGENTS, UPDATES, RECORDS, DIMENSION = 20, 10, 5, 3

@@ -27,10 +27,10 @@ import numpy as np
 
 from coordinator_free.privacy.allocation import weights
 from coordinator_free.privacy.analytic_gaussian import gaussian_epsilon, gaussian_mu
+from coordinator_free.privacy.gaussian_objective_perturbation import NAME as GAUSSIAN_OBJECTIVE
+from coordinator_free.privacy.gaussian_objective_perturbation import gaussian_objective_epsilon
 from coordinator_free.privacy.mechanisms import NORMS, Mechanism
 from coordinator_free.privacy.noise import FloatArray
-from coordinator_free.privacy.objective_perturbation import NAME as GAUSSIAN_OBJECTIVE
-from coordinator_free.privacy.objective_perturbation import gaussian_objective_epsilon
 
 if TYPE_CHECKING:
     from coordinator_free.privacy.loss_distribution import LossDistribution

@@ -260,11 +260,11 @@ def from_description(description: Mapping[str, Any]) -> Mechanism:
     A name of the form ``package.module:Class`` is a user's own class, made from the other entries but ``norm``.
     """
     if description.get("name") == "objective-perturbation":
-        from coordinator_free.privacy.perturbed_objective import ObjectivePerturbation
+        from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
 
         return ObjectivePerturbation.from_description(description)
     if description.get("name") == "gaussian-objective-perturbation":
-        from coordinator_free.privacy.objective_perturbation import GaussianObjectivePerturbation
+        from coordinator_free.privacy.gaussian_objective_perturbation import GaussianObjectivePerturbation
 
         return GaussianObjectivePerturbation.from_description(description)
     try:

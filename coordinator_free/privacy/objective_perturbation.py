@@ -1,99 +1,134 @@
-"""Gaussian noise in an objective whose exact minimiser is released: the privacy of one such release.
+"""Objective perturbation as a ledger entry: noise in the objective whose exact minimiser is released.
 
-The setting is that of `coordinator_free.privacy.perturbed_objective`, with noise N(0, deviation^2 I) in the linear
-term. The shift of the noise depends on the release, so the analytic Gaussian formula does not apply. For losses of a
-linear predictor it stays in the plane of the two records; there the noise has a length of deviation * r, r Rayleigh(1),
-and with a shift of at most ``shift`` = 2 C L / m the privacy loss of a release is at most
-
-    ln(1 + c1 R^2/k) + (shift/deviation) r + (shift/deviation)^2 / 2
-
-The release is (epsilon, delta)-private with delta the probability that this exceeds epsilon. It is a bound for one
-release; for many rounds, perturb the minimiser instead.
-
-Rules that hold here:
-- The loss is convex with bounded slopes and curvature, rows are not longer than the public R, the minimiser is exact.
-  Whoever releases it checks that.
-- Nothing more is claimed of several such releases than that epsilons and deltas add.
+An agent minimises  C/m sum_k loss(f . x_k, y_k) + w/2 |f|^2 + (b + noise) . f  and releases the minimiser. Rules that
+hold here:
+- Neighbouring datasets differ in one record's value; ``b`` and ``w`` are functions of earlier releases and of public
+  numbers only. Then the noise that leads to a given release moves by at most ``sensitivity`` = 2 C L / m in L2, with L
+  a bound of the record gradients, and the Jacobians of the two maps from release to noise differ by a factor of at most
+  1 + c1 R^2 / k, k = m w / C (matrix determinant lemma; the bound is attained). The factors of Zhang and Zhu (2017),
+  squared, and of Zhang, Khalili and Liu (2018), exp(2.8 c1/k), are looser.
+- With noise of density ~ exp(-|e|_2 / scale) one release is pure (`jacobian` + sensitivity / scale)-differentially
+  private. The shift depends on the release, so no tighter privacy loss than this pure one is claimed.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from coordinator_free.privacy.mechanisms import MechanismError
-from coordinator_free.privacy.noise import FloatArray, Stream, standard_normal
-from coordinator_free.privacy.perturbed_objective import ObjectivePerturbation
+from coordinator_free.privacy.noise import FloatArray, Stream, exponential, standard_normal
 
-NAME = "gaussian-objective-perturbation"
-
-
-class ObjectivePerturbationError(ValueError):
-    """No Gaussian noise gives the privacy that is asked for."""
+NAME = "objective-perturbation"
 
 
-def gaussian_objective_epsilon(delta: float, shift: float, deviation: float, jacobian: float) -> float:
-    """Epsilon of one release at ``delta``, 0 < delta < 1; ``jacobian`` is ln(1 + c1 R^2/k)."""
-    ratio = shift / deviation
-    return jacobian + ratio * math.sqrt(-2.0 * math.log(delta)) + ratio * ratio / 2.0
-
-
-def gaussian_objective_delta(epsilon: float, shift: float, deviation: float, jacobian: float) -> float:
-    """Delta of one release at ``epsilon``; 1 where epsilon is below what every release loses."""
-    ratio = shift / deviation
-    room = epsilon - jacobian - ratio * ratio / 2.0
-    return math.exp(-((room / ratio) ** 2) / 2.0) if room > 0.0 else 1.0
-
-
-def gaussian_objective_deviation(epsilon: float, delta: float, shift: float, jacobian: float) -> float:
-    """The smallest deviation that makes one release (``epsilon``, ``delta``)-private by this bound.
-
-    Raises `ObjectivePerturbationError` if the Jacobian alone loses ``epsilon``: then the objective needs more
-    curvature.
-    """
-    room = epsilon - jacobian
-    if not room > 0.0:
-        raise ObjectivePerturbationError(
-            f"epsilon = {epsilon:g}: the Jacobian alone loses {jacobian:.4g}; take a larger epsilon or more curvature"
-        )
-    reach = math.sqrt(-2.0 * math.log(delta))
-    # ratio^2 / 2 + reach ratio = room, solved without cancellation.
-    ratio = 2.0 * room / (reach + math.sqrt(reach * reach + 2.0 * room))
-    return shift / ratio
+def jacobian_loss(curvature_bound: float, row_bound: float, curvature: float) -> float:
+    """ln(1 + c1 R^2 / k): what the two Jacobians can differ by, k = ``curvature`` = m w / C."""
+    return math.log1p(curvature_bound * row_bound**2 / curvature)
 
 
 @dataclass(frozen=True)
-class GaussianObjectivePerturbation(ObjectivePerturbation):
-    """One release of the minimiser of an objective with Gaussian noise in its linear term.
+class ObjectivePerturbation:
+    """One release of a perturbed objective's minimiser.
 
-    ``sensitivity``: of the linear term, L2 (the largest shift); ``scale``: deviation of its noise in each coordinate;
-    ``jacobian``: the privacy loss of the Jacobian, which every release has.
+    ``sensitivity``: of the linear term, L2; ``scale``: of its noise; ``jacobian``: the privacy loss of the Jacobian.
     """
 
     name: ClassVar[str] = NAME
+    norm: ClassVar[str] = "l2"
+
+    sensitivity: float
+    scale: float
+    jacobian: float
+    dimension: int
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.sensitivity < math.inf:
+            raise MechanismError(f"sensitivity = {self.sensitivity}; accepted: a finite number above 0")
+        if not 0.0 < self.scale < math.inf:
+            raise MechanismError(f"noise scale = {self.scale}; accepted: a finite number above 0")
+        if not 0.0 <= self.jacobian < math.inf:
+            raise MechanismError(f"jacobian = {self.jacobian}; accepted: a finite number, 0 or more")
+        if self.dimension < 1:
+            raise MechanismError(f"dimension = {self.dimension}; accepted: 1 and more")
 
     @property
     def epsilon(self) -> float:
-        """Infinite: there is no epsilon at delta = 0."""
-        return math.inf
+        """The pure privacy loss of the release."""
+        return self.jacobian + self.sensitivity / self.scale
 
     @property
     def multiplier(self) -> float:
-        """scale / sensitivity; an accountant needs the Jacobian's loss too."""
-        return self.scale / self.sensitivity
+        """1 / epsilon, as for every pure mechanism: what an accountant needs of it."""
+        return 1.0 / self.epsilon
 
     def noise(self, dimension: int, stream: Stream) -> FloatArray:
-        """Noise of the linear term, shape (dimension,), in full float64 resolution: the release is on the grid."""
+        """Noise of the linear term, shape (dimension,), in full float64 resolution.
+
+        It is not on the grid: the release is, after the minimisation. Grid noise would come out of the minimisation
+        as visible atoms wherever the objective's curvature is below one.
+        """
         if dimension != self.dimension:
             raise MechanismError(f"a vector of dimension {dimension} does not fit noise of dimension {self.dimension}")
-        drawn: FloatArray = standard_normal(stream, dimension) * self.scale
-        return drawn
+        length = float(exponential(stream, dimension).sum()) * self.scale
+        direction = standard_normal(stream, dimension)
+        direction *= length / math.sqrt(float(direction @ direction))
+        return direction
+
+    def perturb(self, vector: FloatArray, stream: Stream) -> FloatArray:  # noqa: ARG002
+        """Refused: the noise belongs into the objective."""
+        raise MechanismError(f"{self.name}: the noise belongs into the objective, not onto its minimiser")
 
     def log_density(self, noise: FloatArray) -> FloatArray:
         """Log of the density of the linear term's noise, shape (..., d) to (...)."""
-        constant = self.dimension * math.log(self.scale * math.sqrt(2.0 * math.pi))
-        density: FloatArray = -constant - np.square(noise / self.scale).sum(axis=-1) / 2.0
+        d = self.dimension
+        area = math.log(2.0) + d / 2.0 * math.log(math.pi) - math.lgamma(d / 2.0)
+        constant = area + math.lgamma(d) + d * math.log(self.scale)
+        density: FloatArray = -constant - np.sqrt(np.square(noise).sum(axis=-1)) / self.scale
         return density
+
+    def describe(self) -> dict[str, Any]:
+        """A dictionary of plain values for ledger records."""
+        return {
+            "name": self.name,
+            "norm": self.norm,
+            "sensitivity": self.sensitivity,
+            "scale": self.scale,
+            "jacobian": self.jacobian,
+            "dimension": self.dimension,
+        }
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any]) -> ObjectivePerturbation:
+        """Reads `describe` back."""
+        try:
+            if description["name"] != cls.name or description["norm"] != cls.norm:
+                raise ValueError("another mechanism")
+            return cls(
+                float(description["sensitivity"]),
+                float(description["scale"]),
+                float(description["jacobian"]),
+                int(description["dimension"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise MechanismError(f"not a mechanism's description: {dict(description)!r}") from error
+
+
+def penalised(
+    sensitivity: float, epsilon: float, per_curvature: float, w: float, dimension: int
+) -> tuple[float, ObjectivePerturbation]:
+    """For dual variable perturbation at ``epsilon`` a round: (Phi, the mechanism) (Zhang and Zhu 2017, Theorem 1).
+
+    ``per_curvature`` is c1 R^2 C / m, so that c1 R^2 / k = per_curvature / (w + Phi). If epsilon exceeds the Jacobian's
+    loss without it, Phi = 0 and the noise gets the rest; otherwise Phi is such that each gets one half. The printed
+    noise rate is twice too large: it forgets that two noise vectors can differ by 2 L, not by L.
+    """
+    jacobian = math.log1p(per_curvature / w)
+    if epsilon > jacobian:
+        return 0.0, ObjectivePerturbation(sensitivity, sensitivity / (epsilon - jacobian), jacobian, dimension)
+    phi = per_curvature / math.expm1(epsilon / 2.0) - w
+    return phi, ObjectivePerturbation(sensitivity, 2.0 * sensitivity / epsilon, epsilon / 2.0, dimension)

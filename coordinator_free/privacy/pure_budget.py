@@ -14,7 +14,7 @@ import numpy as np
 
 from coordinator_free.privacy.mechanisms import Mechanism, mechanism
 from coordinator_free.privacy.noise import FloatArray
-from coordinator_free.privacy.perturbed_objective import ObjectivePerturbation
+from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
 
 LAST_SHARE = 0.25
 """Part of epsilon that a last round of another kind gets."""

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from node.folder.shard import ShardError
 from node.places import agent_folder, agent_name
-from node.shard import ShardError
 
 
 def agent(
@@ -33,10 +33,10 @@ def agent(
 
     Example: sottovoce agent --shard agent-0002 --bind 0.0.0.0:7700 --neighbours 1=alpha:7700,3=[2001:db8::3]:7700
     """
-    from node.agent_process import run_from_folder
-    from node.names import NamedEndpoints, endpoint, neighbours_of
+    from node.agent.process import run_from_folder
+    from node.folder.shard import read_rows
     from node.places import shard_path
-    from node.shard import read_rows
+    from node.sockets.names import NamedEndpoints, endpoint, neighbours_of
 
     folder, number = part_of(shard)
     _, public = read_rows(shard_path(folder, number))

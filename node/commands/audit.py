@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from node.npz import write_whole
+from node.folder.arrays import write_whole
 
 if TYPE_CHECKING:
-    from node.audit import Audit
+    from node.audit.auditor import Audit
 
 _ROWS = 20
 
@@ -35,8 +35,8 @@ def audit(
 
     Example: sottovoce audit runs/schools --trials 2000
     """
-    from node.audit import AuditError
-    from node.audit import audit as examine
+    from node.audit.auditor import AuditError
+    from node.audit.auditor import audit as examine
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
     if self_test:
@@ -56,7 +56,7 @@ def audit(
 
 
 def _record(text: str) -> int | None:
-    from node.audit import AuditError
+    from node.audit.auditor import AuditError
 
     if text == "worst":
         return None
@@ -68,8 +68,8 @@ def _record(text: str) -> int | None:
 
 def _write(run: Path, found: Audit) -> None:
     """``audit.json`` holds attacks on local data, so it is for its owner only."""
-    from node.audit_picture import audit_picture
-    from node.pictures import drawable
+    from node.audit.picture import audit_picture
+    from node.results.pictures import drawable
 
     write_whole(run / "audit.json", (json.dumps(found.details(), indent=1) + "\n").encode())
     picture = audit_picture(found) if drawable() else None

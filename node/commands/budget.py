@@ -14,8 +14,8 @@ from rich.table import Table
 if TYPE_CHECKING:
     from coordinator_free.privacy.accounting import Total
     from coordinator_free.privacy.mechanisms import Mechanism
-    from node.config import Configuration
-    from node.deal import Preparation
+    from node.configuration.reading import Configuration
+    from node.dealing.folder import Preparation
 
 COUNTS = (1, 10, 100, 1000)
 """Numbers of updates to compare, besides the configured one."""
@@ -35,7 +35,7 @@ def budget(
 
     Example: sottovoce budget examples/schools.toml --set privacy.epsilon=1
     """
-    from node.config import load
+    from node.configuration.reading import load
 
     found = facts(load(config, override or []))
     if as_json:
@@ -47,7 +47,7 @@ def budget(
 def facts(configuration: Configuration) -> dict[str, Any]:
     """Everything that the command prints; raises ``ValueError`` where there is no budget to speak of."""
     from coordinator_free.privacy.accounting import total
-    from node.deal import prepare
+    from node.dealing.folder import prepare
 
     if not configuration.private:
         raise ValueError(
@@ -80,7 +80,7 @@ def facts(configuration: Configuration) -> dict[str, Any]:
 
 def _plan(preparation: Preparation, agent: int) -> list[Mechanism | None]:
     from coordinator_free.agents.registry import make
-    from node.shard import setting
+    from node.folder.shard import setting
 
     public = preparation.public(agent)
     # No noise is drawn here: any secret will do.
@@ -154,7 +154,7 @@ def _counts(configuration: Configuration) -> list[int]:
 
 def _compared(configuration: Configuration, preparation: Preparation, updates: int) -> dict[str, Any]:
     from coordinator_free.privacy.allocation import AllocationError
-    from node.deal import multipliers
+    from node.dealing.folder import multipliers
 
     clock = configuration.clock.model_copy(update={"updates": updates})
     try:

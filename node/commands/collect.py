@@ -28,10 +28,10 @@ def collect(
 
     Example: sottovoce collect runs/hosts --parts parts
     """
-    from node import launcher
-    from node.parts import failures, gather
-    from node.results import show
-    from node.run_folder import read_manifest
+    from node.folder.run import read_manifest
+    from node.results.table import show
+    from node.worlds import launcher
+    from node.worlds.parts import failures, gather
 
     run, parts = run.absolute(), parts.absolute()
     agents = int(read_manifest(run)["agents"])
@@ -53,9 +53,9 @@ def collect(
 
 def _wait(run: Path, parts: Path, agents: int) -> None:
     """Until everybody left its last words; or those who did not are given up; or this process is told to stop."""
-    from node.config import load
-    from node.eavesdropper import StopSignals
-    from node.parts import eavesdropper_ended, ended
+    from node.configuration.reading import load
+    from node.traffic.eavesdropper import StopSignals
+    from node.worlds.parts import eavesdropper_ended, ended
 
     stop = StopSignals()
     eavesdropper = load(run / "config.toml").eavesdropper.enabled

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from node.compare import Comparison
+    from node.experiments.compare import Comparison
 
 
 def compare(
@@ -33,9 +33,9 @@ def compare(
 
     Example: sottovoce compare examples/schools.toml examples/schools-no-privacy.toml --seeds 5
     """
-    from node.compare import check, named, parquet, picture
-    from node.compare import compare as run_all
-    from node.trial import WORLDS, TrialError
+    from node.experiments.compare import check, named, parquet, picture
+    from node.experiments.compare import compare as run_all
+    from node.experiments.trial import WORLDS, TrialError
 
     if world not in WORLDS:
         raise TrialError(f"--world {world}: accepted are {' and '.join(WORLDS)}")

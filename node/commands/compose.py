@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from node.config import load
+from node.configuration.reading import load
 
 
 def compose(
@@ -22,8 +22,8 @@ def compose(
 
     Example: sottovoce compose examples/compose.toml > docker-compose.yml
     """
-    from node.compose import compose_file, kubernetes_manifest, plan
-    from node.deal import deal_data
+    from node.dealing.folder import deal_data
+    from node.worlds.compose import compose_file, kubernetes_manifest, plan
 
     configuration = load(config)
     agents = len(deal_data(configuration, configuration.run.seed or 0).shards)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from node.config import Configuration, ConfigurationError, dump, load
+from node.configuration.reading import Configuration, ConfigurationError, dump, load
 
 
 def deal(
@@ -37,7 +37,7 @@ def deal(
     folder = (out or Path("runs") / configuration.run.name).absolute()
     deal_once(configuration, folder, again=parts is not None)
     if parts is not None:
-        from node.parts import hand_over
+        from node.worlds.parts import hand_over
 
         hand_over(folder, parts.absolute())
         print(f"dealt {folder}; parts in {parts}")
@@ -47,7 +47,7 @@ def deal(
 
 def deal_once(configuration: Configuration, folder: Path, *, again: bool) -> None:
     """Deal, unless ``again`` allows that the folder was dealt from the same configuration before."""
-    from node.deal import deal_run
+    from node.dealing.folder import deal_run
 
     if again and (folder / "manifest.json").exists():
         if (folder / "config.toml").read_text(encoding="utf-8") != dump(configuration):

@@ -11,14 +11,14 @@ from typing import Annotated
 
 import typer
 
-from node.eavesdropper import Heard, StopSignals, allow_many_files, eavesdrop_on_run, run_eavesdropper
-from node.keys import read_keys
-from node.names import NamedEndpoints
-from node.names import endpoint as endpoint_of
-from node.npz import write_whole
-from node.parts import VERDICT
-from node.run_folder import read_manifest
-from node.traffic_log import TrafficLogWriter
+from node.folder.arrays import write_whole
+from node.folder.keys import read_keys
+from node.folder.run import read_manifest
+from node.sockets.names import NamedEndpoints
+from node.sockets.names import endpoint as endpoint_of
+from node.traffic.eavesdropper import Heard, StopSignals, allow_many_files, eavesdrop_on_run, run_eavesdropper
+from node.traffic.reader import TrafficLogWriter
+from node.worlds.parts import VERDICT
 
 _NUMBERED = re.compile(r"[0-9]{1,9}=")
 PATIENCE_SECONDS = 15.0

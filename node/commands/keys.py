@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from node.keys import AGENT_KEY, EAVESDROPPER_KEY, PUBLIC_KEYS, KeysError, make_keys
+from node.folder.keys import AGENT_KEY, EAVESDROPPER_KEY, PUBLIC_KEYS, KeysError, make_keys
 
 
 def keys(

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from node.log_tools import (
+from node.traffic.information import (
     Selection,
     filter_log,
     information,
@@ -20,10 +20,10 @@ from node.log_tools import (
     write_ndjson,
     write_parquet,
 )
-from node.log_tools import (
+from node.traffic.information import (
     salvage as salvage_log,
 )
-from node.traffic_log import TrafficLogReader
+from node.traffic.reader import TrafficLogReader
 
 app = typer.Typer(no_args_is_help=True, help="Look into a traffic log: info, cat, filter, salvage, verify.")
 

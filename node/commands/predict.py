@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from coordinator_free.losses import loss
-from node.config import load
+from coordinator_free.problem.losses import loss
+from node.configuration.reading import load
+from node.folder.run import read_final, read_manifest
 from node.places import agent_folder
-from node.prediction import PredictionError, features_of
-from node.prediction import predict as predict_rows
-from node.results import RELEASES_ITS_MODEL
-from node.run_folder import read_final, read_manifest
+from node.results.prediction import PredictionError, features_of
+from node.results.prediction import predict as predict_rows
+from node.results.table import RELEASES_ITS_MODEL
 
 
 def predict(

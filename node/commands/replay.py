@@ -11,10 +11,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from node.log_tools import Selection
-from node.replay import ReplayReport, Stage, Terminal, check_rate, plan
-from node.replay import replay as replay_log
-from node.traffic_log import TrafficLogReader
+from node.traffic.information import Selection
+from node.traffic.reader import TrafficLogReader
+from node.traffic.replay import ReplayReport, Stage, Terminal, check_rate, plan
+from node.traffic.replay import replay as replay_log
 
 
 def replay(

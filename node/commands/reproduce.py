@@ -14,7 +14,7 @@ from rich.status import Status
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from node.reproduce import Reproduction
+    from node.experiments.reproduce import Reproduction
 
 EVERY = 10.0
 WIDTH = 150
@@ -42,9 +42,9 @@ def reproduce(
 
     Example: sottovoce reproduce paper004/figure1 --world twin
     """
-    from node.reproduce import FIGURES, FigureError, Request
-    from node.reproduce import reproduce as make
-    from node.trial import WORLDS
+    from node.experiments.reproduce import FIGURES, FigureError, Request
+    from node.experiments.reproduce import reproduce as make
+    from node.experiments.trial import WORLDS
 
     console = Console(stderr=True, highlight=False)
     if figure is None:
@@ -94,7 +94,7 @@ def _teller(console: Console, status: Status, figure: str) -> Callable[[str], No
 
 
 def _list(as_json: bool) -> None:
-    from node.reproduce import FIGURES
+    from node.experiments.reproduce import FIGURES
 
     if as_json:
         print(json.dumps({name: {"title": f.title, "data": f.data} for name, f in FIGURES.items()}, indent=1))
@@ -108,7 +108,7 @@ def _list(as_json: bool) -> None:
 
 
 def _write(folder: Path, made: Reproduction, document: dict[str, Any]) -> Path | None:
-    from node.charts import draw
+    from node.experiments.charts import draw
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "reproduction.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

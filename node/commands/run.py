@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from node import launcher
-from node.config import Configuration, ConfigurationError, load
+from node.configuration.reading import Configuration, ConfigurationError, load
+from node.worlds import launcher
 
 
 def run(
@@ -58,7 +58,7 @@ def run(
     if as_json:
         print(json.dumps(results, indent=1))
     else:
-        from node.results import show
+        from node.results.table import show
 
         show(folder, results, Console())
     if watch.failures:

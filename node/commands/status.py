@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from node import launcher
-from node.config import load
-from node.failures import failure_lines
+from node.configuration.reading import load
+from node.folder.endings import failure_lines
+from node.worlds import launcher
 
 
 def status(

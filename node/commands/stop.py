@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from node import launcher
+from node.worlds import launcher
 
 
 def stop(

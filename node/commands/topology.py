@@ -33,8 +33,8 @@ def topology(
     Example: sottovoce topology examples/schools.toml --picture schools.svg
     """
     format = _picture_format(picture)
-    from node import deal
-    from node.config import load
+    from node.configuration.reading import load
+    from node.dealing import folder as deal
     from topology import spectrum
 
     configuration = load(config, override or [])
@@ -43,7 +43,7 @@ def topology(
     kind = configuration.topology.kind
     seeded = configuration.topology.seed is not None or configuration.run.seed is not None
     if picture is not None:
-        from node import network_picture
+        from node.dealing import graph_picture as network_picture
 
         image = network_picture.draw(network, facts, f"{configuration.run.name}: {kind}", format)
         try:
@@ -62,7 +62,7 @@ def topology(
 
 
 def _picture_format(picture: Path | None) -> str:
-    from node.network_picture import FORMATS
+    from node.dealing.graph_picture import FORMATS
 
     format = "" if picture is None else picture.suffix.removeprefix(".").lower()
     if picture is not None and format not in FORMATS:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from node.tune import Tuned
+    from node.experiments.tune import Tuned
 
 UNACCOUNTED = (
     "Tuning looked at private rows many times, and no budget accounts for it: the chosen values themselves say "
@@ -40,8 +40,8 @@ def tune(
 
     Example: sottovoce tune examples/schools.toml --only learning.mu --only learning.finish_mu
     """
-    from node.config import load
-    from node.tune import tune as search
+    from node.configuration.reading import load
+    from node.experiments.tune import tune as search
 
     configuration = load(config, override or [])
     console = Console(stderr=True, highlight=False)

@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from node.shard import ShardError
-from node.verify import Verdict
-from node.verify import verify as execute_again
+from node.audit.verify import Verdict
+from node.audit.verify import verify as execute_again
+from node.folder.shard import ShardError
 
 _SHOWN = 10
 

@@ -12,10 +12,10 @@ from typing import Annotated
 
 import typer
 
-from node.captured import RAW_IP, Wiretap
-from node.eavesdropper import StopSignals
-from node.packet_files import Packet, packets
-from node.traffic_log import TrafficLogWriter
+from node.traffic.eavesdropper import StopSignals
+from node.traffic.packet_files import Packet, packets
+from node.traffic.reader import TrafficLogWriter
+from node.traffic.zmtp import RAW_IP, Wiretap
 
 _ALL_PROTOCOLS = 3
 _RECEIVE_BUFFER = 64 << 20

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from node.configuration.data import DataSection
 from node.data import adult, bank, breast_cancer, movielens, own, schools, synthetic
 from node.data.dealt import Dealt, FeatureLaw, Shard
 from node.data.errors import DataError
-from node.data.section import DataSection
 from node.data.table import Table, deal_table
 
 __all__ = ["DataError", "DataSection", "Dealt", "FeatureLaw", "Shard", "deal"]

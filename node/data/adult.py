@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from node.configuration.data import DataSection
 from node.data import people
 from node.data.columns import Number, Plan, Words
 from node.data.csv_file import read_columns, without_missing
 from node.data.errors import DataError
 from node.data.paths import existing
-from node.data.section import DataSection
 from node.data.table import Table
 
 

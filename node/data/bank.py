@@ -6,11 +6,11 @@ A missing value is a level of its own, "unknown". ``duration`` is known only aft
 
 from __future__ import annotations
 
+from node.configuration.data import DataSection
 from node.data import people
 from node.data.columns import Number, Plan, Words
 from node.data.csv_file import read_columns
 from node.data.paths import existing, one_of
-from node.data.section import DataSection
 from node.data.table import Table
 
 

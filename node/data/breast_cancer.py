@@ -5,11 +5,11 @@ Of 699 samples, 683 have no missing value; the others are dropped.
 
 from __future__ import annotations
 
+from node.configuration.data import DataSection
 from node.data import people
 from node.data.columns import Number, Plan
 from node.data.csv_file import read_columns, without_missing
 from node.data.paths import bundled, one_of
-from node.data.section import DataSection
 from node.data.table import Table
 
 _SCORES = (

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
+from node.configuration.data import DataSection
 from node.data import als, split
 from node.data.columns import row_norms
 from node.data.csv_file import read_columns
 from node.data.dealt import Dealt, Shard
 from node.data.errors import DataError
 from node.data.paths import existing, one_of
-from node.data.section import DataSection
 
 CENTRE = 3.5
 """Public: a rating above it is a recommendation. Ratings are 1 to 5."""

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from coordinator_free.release import FloatArray
+from node.configuration.data import DataSection
 from node.data.columns import Cells, Number, Words, check_rows, encode, inside, numbers, scale_rows
 from node.data.csv_file import read_columns, read_text
 from node.data.errors import DataError
 from node.data.paths import existing
-from node.data.section import DataSection
 from node.data.table import Table
 
 _LABEL = "y"

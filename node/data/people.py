@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from coordinator_free.release import FloatArray
+from node.configuration.data import DataSection
 from node.data.columns import Cells, Number, Plan, Words, encode, numbers, scale_rows
 from node.data.errors import DataError
-from node.data.section import DataSection
 from node.data.table import Table
 
 

@@ -7,11 +7,11 @@ pupil's record into every other's.
 
 from __future__ import annotations
 
+from node.configuration.data import DataSection
 from node.data import people
 from node.data.columns import Number, Plan, Words, encode, inside, numbers, scale_rows
 from node.data.csv_file import read_columns
 from node.data.paths import bundled, one_of
-from node.data.section import DataSection
 from node.data.table import Table
 
 _BANDS = ("bottom 25%", "mid 50%", "top 25%")

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from coordinator_free.release import FloatArray
+from node.configuration.data import DataSection
 from node.data.dealt import Dealt, Shard
 from node.data.errors import DataError
-from node.data.section import DataSection
 
 
 @dataclass(frozen=True)

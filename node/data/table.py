@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from coordinator_free.release import FloatArray
+from node.configuration.data import DataSection
 from node.data import split
 from node.data.dealt import Dealt, Shard, metric_of
-from node.data.section import DataSection
 
 _SPLIT_ASSUMPTIONS = {"dirichlet": ("who holds a row was drawn from its label (Dirichlet label skew)",)}
 

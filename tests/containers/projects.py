@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from node.compose import Plan, compose_file, plan
-from node.config import from_table, load
-from node.traffic_log import TrafficLogReader
+from node.configuration.reading import from_table, load
+from node.traffic.reader import TrafficLogReader
+from node.worlds.compose import Plan, compose_file, plan
+from tests.helpers.places import ROOT
 
-ROOT = Path(__file__).parents[2]
 DATA = ROOT / "examples" / "data" / "breast-cancer"
 
 
@@ -35,7 +35,7 @@ def table(**changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def toml(sections: dict[str, Any]) -> str:
-    from node.config import dump
+    from node.configuration.reading import dump
 
     return dump(from_table(sections))
 
@@ -74,7 +74,9 @@ class Project:
 
     def said(self, agent: int) -> int:
         """Releases that an agent has said so far, as its health check tells; -1 where nothing is known."""
-        words = self.compose("exec", "-T", f"agent-{agent}", "python", "-m", "node.health", "/own", check=False).stdout
+        words = self.compose(
+            "exec", "-T", f"agent-{agent}", "python", "-m", "node.worlds.health", "/own", check=False
+        ).stdout
         return int(words.split(",")[1].split()[0]) if "releases said" in words else -1
 
     def wait_until(self, true: Callable[[], bool], seconds: float = 120) -> None:

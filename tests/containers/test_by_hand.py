@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from node.deal import deal_run
-from node.health import health
-from node.parts import PartsError, ended, failures, gather, hand_over, part_folder
-from node.status import State, StatusFile
-from node.verify import verify
+from node.audit.verify import verify
+from node.dealing.folder import deal_run
+from node.folder.status import State, StatusFile
+from node.worlds.health import health
+from node.worlds.parts import PartsError, ended, failures, gather, hand_over, part_folder
 from tests.containers.projects import table, toml
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -102,7 +102,7 @@ class Hosts:
 
 
 def test_handing_over_leaves_nothing_private_and_can_be_repeated(tmp_path: Path) -> None:
-    from node.config import load
+    from node.configuration.reading import load
 
     run, parts = tmp_path / "run", tmp_path / "parts"
     deal_run(load(configuration(tmp_path)), run)
@@ -121,7 +121,7 @@ def test_handing_over_leaves_nothing_private_and_can_be_repeated(tmp_path: Path)
 
 
 def test_handing_over_goes_on_after_a_crash_and_replaces_no_ledger(tmp_path: Path) -> None:
-    from node.config import load
+    from node.configuration.reading import load
 
     first, second, parts = tmp_path / "first", tmp_path / "second", tmp_path / "parts"
     config = load(configuration(tmp_path))
@@ -141,7 +141,7 @@ def test_handing_over_goes_on_after_a_crash_and_replaces_no_ledger(tmp_path: Pat
 
 
 def test_gathering_names_what_is_missing(tmp_path: Path) -> None:
-    from node.config import load
+    from node.configuration.reading import load
 
     run, parts = tmp_path / "run", tmp_path / "parts"
     deal_run(load(configuration(tmp_path)), run)
@@ -237,7 +237,7 @@ def test_agents_of_two_runs_refuse_each_other(
 
 
 def test_bad_input_is_one_line(tmp_path: Path) -> None:
-    from node.config import load
+    from node.configuration.reading import load
 
     run, parts = tmp_path / "run", tmp_path / "parts"
     deal_run(load(configuration(tmp_path)), run)

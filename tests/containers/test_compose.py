@@ -11,7 +11,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from node.compose import Mount, Plan, compose_file, kubernetes_manifest
+from node.worlds.compose import Mount, Plan, compose_file, kubernetes_manifest
 from tests.containers.projects import ROOT
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node import names
-from node.names import AddressError, NamedEndpoints, endpoint, neighbours_of
+from node.sockets import names
+from node.sockets.names import AddressError, NamedEndpoints, endpoint, neighbours_of
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from node.cli import application
-from node.network_picture import draw
+from node.dealing.graph_picture import draw
 from topology import families, files, spectrum
 from topology.network import Network
 
@@ -103,7 +103,7 @@ def test_any_number_of_agents_can_be_drawn(agents: int) -> None:
 
 
 def test_many_agents_are_drawn_as_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    from node import network_picture
+    from node.dealing import graph_picture as network_picture
 
     monkeypatch.setattr(network_picture, "_DRAWN", 50)
     assert "who neighbours whom" in svg(families.build("barabasi-albert", 60, 0, degree=2))

@@ -1,0 +1,376 @@
+"""Consensus by ADMM in synchronous rounds: Algorithm 1 of Zhang and Zhu (2017), and what its private kin share.
+
+    f_i(t+1)      = argmin  C/m_i sum_k loss(f . x_k, y_k) + rho_i/2 |f|^2 + 2 lambda_i(t) . f
+                            + eta sum_j |f - (V_i(t) + V_j(t))/2|^2                                       (Eq. 11)
+    V_i(t+1)      = what the agent releases: f_i(t+1), or a noisy version of it
+    lambda_i(t+1) = lambda_i(t) + theta/2 sum_j (V_i(t+1) - V_j(t+1))                                     (Eq. 10)
+
+The papers' C is the `capacity`, eta the `penalty`, the dual step theta equals eta unless given. rho_i is ``rho``
+("per-node", Zhang and Zhu) or ``rho`` / agents ("shared", Zhang, Khalili and Liu 2018).
+
+Rules that hold here:
+- Everything starts from zeros, which is public: the first release (index 0, round 0) is already the first minimiser.
+- Duals come from released values only, the agent's own included. So does the start of the solver.
+- Agreement needs both ends of an edge to take the same dual step. Where a neighbour said nothing in a round, or this
+  agent was carried past one, the edge's step is left out; ``used`` shows it, and the other end takes its own step back.
+- A receiver jumps: the next release's round follows the newest round heard, its index follows the agent's last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from coordinator_free.agent import Activation, Setting
+from coordinator_free.inbox import used
+from coordinator_free.privacy.mechanisms import GRID, Mechanism
+from coordinator_free.problem.solver import FIXED_STEPS, LocalSolver
+from coordinator_free.release import FloatArray, Release
+
+if TYPE_CHECKING:
+    from topology.network import Network
+
+LARGEST_PENALTY = 1e12
+"""Beyond it nothing of the records is left in float64."""
+
+
+class AdmmError(ValueError):
+    """A setting that the ADMM family cannot run with."""
+
+
+class Admm:
+    """One agent of conventional ADMM, which has no privacy, and the frame of its private kin.
+
+    Parameters in ``setting.learning``: ``capacity``, ``rho``, ``penalty``; optional ``theta``, ``penalty_growth`` (a
+    factor a round) or ``penalties`` (given, one a round), ``regulariser`` and ``agents`` (how many, for "shared"),
+    ``finish`` (bool) and ``kappa``. Raises `AdmmError` for what it cannot run with.
+    """
+
+    name: ClassVar[str] = "admm"
+    activation: ClassVar[Activation] = Activation.ROUNDS
+    newest_only: ClassVar[bool] = False
+    addressed: ClassVar[bool] = False
+    mechanisms: ClassVar[tuple[str, ...]] = ()
+    """Families of noise that this algorithm knows; empty: it has no private form."""
+    carries_on: ClassVar[bool] = True
+    """A round may be closed without a neighbour that stays silent."""
+    varying_penalty: ClassVar[bool] = False
+    """Whether the penalty may change from round to round and differ from the dual step."""
+
+    _own: FloatArray
+    """V_i, the agent's last release."""
+    _others: FloatArray
+    """V_j, shape (neighbours, d)."""
+    _dual: FloatArray
+    """lambda_i."""
+    _heard: npt.NDArray[np.int64]
+    """The newest round heard of each neighbour; -1: none."""
+    _heard_index: npt.NDArray[np.int64]
+    """The index of that release."""
+    _edge_steps: FloatArray
+    """The last dual step along each edge, shape (neighbours, d)."""
+    _stepped: npt.NDArray[np.int64]
+    """The own index of that step, until the neighbour's next release tells whether it took it too; -1: none."""
+    _counted: npt.NDArray[np.int64]
+    """The newest round of each neighbour that the time average holds."""
+    _sum: FloatArray
+    _count: int
+    _round: int
+    _next: int
+    _own_last: int | None
+    _consumed: list[Release]
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._problem = setting.problem
+        self._private = setting.mechanism != "none" and setting.problem.records > 0
+        if not self._problem.loss.convex:
+            raise AdmmError(
+                f'learning.loss = "{self._problem.loss.name}": {self.name} needs exact minimisers, and so a convex loss'
+            )
+        self._capacity = self._positive("capacity")
+        self._rho = self._positive("rho") / self._sharers()
+        self._penalties = self._schedule()
+        self._theta = self._positive("theta") if "theta" in setting.learning else float(self._penalties[0])
+        if not self.varying_penalty and not (self._penalties == self._theta).all():
+            raise AdmmError(f"learning.theta = {self._theta:g}: {self.name} needs it equal to a constant penalty")
+        if setting.mechanism != "none":
+            self._check_private()
+        self._solver = LocalSolver(setting.problem, self._capacity)
+        self._steps = FIXED_STEPS if setting.mechanism != "none" else None
+        self._place = {j: k for k, j in enumerate(setting.neighbours)}
+        self._reset(0)
+
+    # -- what differs between the algorithms ----------------------------------------------------------------------
+
+    @staticmethod
+    def calibrate(
+        mechanism: str,  # noqa: ARG004
+        releases: int,  # noqa: ARG004
+        epsilon: float,  # noqa: ARG004
+        delta: float,  # noqa: ARG004
+        learning: Mapping[str, Any],  # noqa: ARG004
+        dimension: int,  # noqa: ARG004
+    ) -> FloatArray | None:
+        """The multipliers that a total budget buys; None: those of the mechanism's family, as for any algorithm."""
+        return None
+
+    @classmethod
+    def foresee(cls, learning: Mapping[str, Any], updates: int, network: Network) -> tuple[str, ...]:
+        """What theory warns of before a run with these settings in every agent; raises `AdmmError`."""
+        from coordinator_free.problem.losses import LOGISTIC
+        from coordinator_free.problem.objective import LocalProblem
+        from coordinator_free.theory.admm_convergence import conditions
+
+        nothing = LocalProblem(np.empty((0, 1)), np.empty(0), LOGISTIC, 0.0)
+        own = {**learning, "agents": network.agents}
+        agent = cls(Setting(0, network.neighbours(0), network.weights_of(0), nothing, 1, updates, own))
+        penalties = np.tile(agent._penalties, (network.agents, 1))
+        return conditions(network, penalties, agent._theta, agent._rho).warnings
+
+    def _anchor(self) -> FloatArray:
+        """The agent's own value in the penalty term: its last release."""
+        return self._own
+
+    def _next_release(self, index: int) -> FloatArray:
+        """Minimise, and make public."""
+        return self._minimise(index, self._linear(index))
+
+    def charge(self, index: int) -> Mechanism | None:  # noqa: ARG002
+        """What release ``index`` costs, from public numbers."""
+        return None
+
+    # -- one round ------------------------------------------------------------------------------------------------
+
+    def curvature(self, index: int) -> float:
+        """w = rho_i + 2 eta N_i: the curvature of round ``index`` that no record touches."""
+        return self._rho + 2.0 * float(self._penalties[index]) * len(self._place)
+
+    def _linear(self, index: int) -> FloatArray:
+        """b = 2 lambda - eta sum_j (V_i + V_j)."""
+        total: FloatArray = len(self._place) * self._anchor() + self._others.sum(axis=0)
+        total *= -self._penalties[index]
+        total += 2.0 * self._dual
+        return total
+
+    def _minimise(self, index: int, linear: FloatArray, extra: float = 0.0) -> FloatArray:
+        return self._solver.minimise(self.curvature(index) + extra, linear, self._own, self._steps)
+
+    def _dual_step(self) -> None:
+        together = self._heard == self._round
+        if together.any():
+            count = int(np.count_nonzero(together))
+            self._dual += (0.5 * self._theta) * (count * self._own - self._others[together].sum(axis=0))
+            self._edge_steps[together] = (0.5 * self._theta) * (self._own - self._others[together])
+            self._stepped[together] = -1 if self._own_last is None else self._own_last
+        self._average_in()
+
+    def _take_back(self, place: int, release: Release) -> None:
+        """Undo the edge's last step if the neighbour, as its next release says, did not take it."""
+        index, self._stepped[place] = int(self._stepped[place]), -1
+        follows = release.index == self._heard_index[place] + 1
+        if index >= 0 and follows and (self._setting.agent, index) not in release.used:
+            self._dual -= self._edge_steps[place]
+
+    def _average_in(self) -> None:
+        """Add what was heard since the last call to the time average, own release included."""
+        fresh = self._heard > self._counted
+        self._sum += self._others[fresh].sum(axis=0)
+        self._count += int(np.count_nonzero(fresh))
+        self._counted[fresh] = self._heard[fresh]
+
+    def _say(self, round_: int) -> Release:
+        index = self._next
+        vector = self._next_release(index)
+        release = Release(
+            sender=self._setting.agent,
+            index=index,
+            vector=vector,
+            used=used(self._consumed, self._setting.agent, self._own_last),
+            round=round_,
+        )
+        self._own, self._round, self._own_last, self._next = vector, round_, index, index + 1
+        self._sum = self._sum + vector
+        self._count += 1
+        self._consumed.clear()
+        return release
+
+    # -- the agent's interface ------------------------------------------------------------------------------------
+
+    def start(self) -> Release | None:
+        if self._next > 0 or self.finished:
+            return None
+        return self._say(0)
+
+    def receive(self, release: Release) -> None:
+        place = self._place[release.sender]
+        if release.round is None or release.round <= self._heard[place]:
+            return
+        self._take_back(place, release)
+        self._others[place] = release.vector
+        self._heard[place] = release.round
+        self._heard_index[place] = release.index
+        self._consumed.append(release)
+
+    def wake(self) -> Release | None:
+        if self.finished:
+            return None
+        self._dual_step()
+        newest = int(self._heard.max(initial=-1))
+        return self._say(max(self._round, newest) + 1)
+
+    @property
+    def finished(self) -> bool:
+        return self._next >= self._setting.updates or self._round + 1 >= self._setting.updates
+
+    @property
+    def model(self) -> FloatArray:
+        return self._own
+
+    def time_average(self) -> FloatArray:
+        """The mean of all that the agent said and heard, over rounds: post-processing, so it costs nothing."""
+        fresh = self._heard > self._counted
+        total: FloatArray = self._sum + self._others[fresh].sum(axis=0)
+        return total / max(1, self._count + int(np.count_nonzero(fresh)))
+
+    def finish(self) -> FloatArray | None:
+        """argmin  mean loss + kappa/2 |f - c|^2 around the time average c, with the agent's real data."""
+        if not self._setting.learning.get("finish", False):
+            return None
+        kappa = self._positive("kappa")
+        centre = self.time_average()
+        return LocalSolver(self._problem, 1.0).minimise(kappa, -kappa * centre, centre)
+
+    def snapshot(self) -> dict[str, FloatArray]:
+        own_last = -1 if self._own_last is None else self._own_last
+        return {
+            "own": self._own,
+            "others": self._others.copy(),
+            "dual": self._dual.copy(),
+            "heard": self._heard.astype(np.float64),
+            "heard_index": self._heard_index.astype(np.float64),
+            "edge_steps": self._edge_steps.copy(),
+            "stepped": self._stepped.astype(np.float64),
+            "counted": self._counted.astype(np.float64),
+            "sum": self._sum,
+            "counters": np.array([own_last, self._round, self._count], dtype=np.float64),
+        }
+
+    def restore(self, state: Mapping[str, FloatArray], next_index: int) -> None:
+        self._reset(next_index)
+        if not state:
+            return
+        self._own = np.array(state["own"])
+        self._others = np.array(state["others"]).reshape(self._others.shape)
+        self._dual = np.array(state["dual"])
+        self._heard = np.array(state["heard"]).astype(np.int64)
+        self._heard_index = np.array(state["heard_index"]).astype(np.int64)
+        self._edge_steps = np.array(state["edge_steps"]).reshape(self._edge_steps.shape)
+        self._stepped = np.array(state["stepped"]).astype(np.int64)
+        self._counted = np.array(state["counted"]).astype(np.int64)
+        self._sum = np.array(state["sum"])
+        own_last, self._round, self._count = (int(number) for number in state["counters"])
+        self._own_last = own_last if own_last >= 0 else None
+
+    def _reset(self, next_index: int) -> None:
+        neighbours, dimension = len(self._place), self._setting.dimension
+        self._own = np.zeros(dimension)
+        self._others = np.zeros((neighbours, dimension))
+        self._dual = np.zeros(dimension)
+        self._heard = np.full(neighbours, -1, dtype=np.int64)
+        self._heard_index = np.full(neighbours, -1, dtype=np.int64)
+        self._edge_steps = np.zeros((neighbours, dimension))
+        self._stepped = np.full(neighbours, -1, dtype=np.int64)
+        self._counted = np.full(neighbours, -1, dtype=np.int64)
+        self._sum = np.zeros(dimension)
+        self._count = 0
+        self._round = -1
+        self._own_last = None
+        self._next = next_index
+        self._consumed = []
+
+    # -- settings -------------------------------------------------------------------------------------------------
+
+    def _positive(self, key: str) -> float:
+        value = self._setting.learning.get(key)
+        if not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise AdmmError(f"learning.{key} = {value}: {self.name} needs a finite number > 0")
+        return float(value)
+
+    def _sharers(self) -> int:
+        kind: Literal["per-node", "shared"] | str = self._setting.learning.get("regulariser") or "per-node"
+        if kind == "per-node":
+            return 1
+        if kind != "shared":
+            raise AdmmError(f'learning.regulariser = {kind!r}: accepted are "per-node" and "shared"')
+        agents = self._setting.learning.get("agents")
+        if not isinstance(agents, int) or agents < 1:
+            raise AdmmError(f'learning.agents = {agents}: regulariser "shared" needs the number of agents')
+        return agents
+
+    def _schedule(self) -> FloatArray:
+        """eta of each index, shape (updates,)."""
+        given, updates = self._setting.learning.get("penalties"), self._setting.updates
+        if given is not None:
+            penalties = np.array(given, dtype=np.float64)
+            if penalties.shape != (updates,) or not (np.isfinite(penalties).all() and (penalties > 0).all()):
+                raise AdmmError(f"learning.penalties: needs {updates} finite numbers > 0, one a round")
+        else:
+            growth = float(self._setting.learning.get("penalty_growth") or 1.0)
+            if not 0 < growth < math.inf:
+                raise AdmmError(f"learning.penalty_growth = {growth}: needs a finite number > 0")
+            with np.errstate(over="ignore"):
+                penalties = self._positive("penalty") * growth ** np.arange(updates, dtype=np.float64)
+        if not (penalties <= LARGEST_PENALTY).all():
+            first = int(np.argmax(~(penalties <= LARGEST_PENALTY)))
+            raise AdmmError(
+                f"learning.penalty_growth: the penalty passes {LARGEST_PENALTY:g} in round {first} of {updates}; "
+                "take fewer rounds or a growth closer to 1"
+            )
+        if not self.varying_penalty and not (penalties == penalties[0]).all():
+            raise AdmmError(
+                f"learning.penalty_growth: {self.name} has a constant penalty; m-admm, pvp and pp may vary it"
+            )
+        return penalties
+
+    # -- privacy --------------------------------------------------------------------------------------------------
+
+    def _check_private(self) -> None:
+        """What every private member of the family needs: bounded record gradients, exactly as the charge says."""
+        setting = self._setting
+        if setting.mechanism not in self.mechanisms:
+            known = ", ".join(self.mechanisms) or 'only "none"; pvp, dvp and pp are private'
+            raise AdmmError(f'privacy.mechanism = "{setting.mechanism}": {self.name} accepts {known}')
+        loss = self._problem.loss
+        if not math.isfinite(loss.slope_bound):
+            raise AdmmError(f'learning.loss = "{loss.name}": its gradients are unbounded, so {self.name} has no noise')
+        if len(setting.multipliers) < setting.updates:
+            raise AdmmError(f"{len(setting.multipliers)} noise multipliers for {setting.updates} rounds")
+        bound = self.row_bound
+        longest = math.sqrt(float(np.einsum("ij,ij->i", self._problem.x, self._problem.x).max(initial=0.0)))
+        if longest > bound * (1.0 + 1e-9):
+            # How long the row is stays with the agent.
+            raise AdmmError(
+                f"privacy.clip = {loss.slope_bound * bound:g}: a row is longer than {bound:g}; {self.name} releases "
+                "exact minimisers, which cannot clip: scale the rows, or raise the bound"
+            )
+
+    @property
+    def row_bound(self) -> float:
+        """Public bound R of the rows' L2 norm: ``clip`` (default 1) bounds the record gradients, slope times row."""
+        clip = 1.0 if self._setting.clip is None else self._setting.clip
+        return clip / self._problem.loss.slope_bound
+
+    def _gradient_shift(self) -> float:
+        """2 C L / m: how far C times the mean gradient moves when one record is replaced."""
+        lipschitz = self._problem.loss.slope_bound * self.row_bound
+        return 2.0 * self._capacity * lipschitz / self._problem.records
+
+    def _on_grid(self, vector: FloatArray) -> FloatArray:
+        """Rounded to the public grid: post-processing, which also hides how exact the solver was."""
+        rounded: FloatArray = np.rint(vector / GRID) * GRID + 0.0
+        return rounded

@@ -1,0 +1,21 @@
+"""M-ADMM: each agent chooses its own penalty in each round (Zhang, Khalili and Liu 2018, Eq. 10 and 11).
+
+The update is that of `coordinator_free.agents.admm.admm` with eta_i(t) in the penalty term and a dual step theta of
+its own. It converges where the penalties are bounded, do not decrease, and stay at or above theta (Theorem 3.1:
+sufficient, not necessary); a penalty that grows without bound freezes short of the optimum.
+`coordinator_free.theory.admm_convergence` checks both. It has no privacy of its own: hidden penalties can be fitted
+from the releases.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from coordinator_free.agents.admm.admm import Admm
+
+
+class ModifiedAdmm(Admm):
+    """One agent of M-ADMM; parameters as in `Admm`, with ``penalty_growth`` or ``penalties``, and ``theta``."""
+
+    name: ClassVar[str] = "m-admm"
+    varying_penalty: ClassVar[bool] = True

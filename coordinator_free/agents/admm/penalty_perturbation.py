@@ -1,0 +1,49 @@
+"""PP: the penalty term is perturbed, and the penalty may grow (Zhang, Khalili and Liu 2018, Algorithm 1).
+
+The noise enters as 2 eta_i(t) N_i e . f (Eq. 24 and 25) with e of density ~ exp(-alpha |e|): dual perturbation with
+another name for the rate, alpha = zeta eta N m / C, and without its extra penaliser. A round is pure
+ln(1 + c1 R^2/k) + C L alpha / (eta N m), k = m/C (rho_i + 2 eta N). The printed round cost, C (1.4 c1 + alpha) /
+(eta N m) (Eq. 26), is `published_cost`.
+
+A multiplier is 1 / (the round's pure epsilon).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from coordinator_free.agents.admm.admm import AdmmError
+from coordinator_free.agents.admm.dual_perturbation import DualPerturbation
+from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation, jacobian_loss
+
+
+class PenaltyPerturbation(DualPerturbation):
+    """One agent of penalty perturbation; parameters as in `Admm`, mechanism "gamma-norm"."""
+
+    name: ClassVar[str] = "pp"
+    varying_penalty: ClassVar[bool] = True
+
+    def _perturbation(self, index: int) -> tuple[float, ObjectivePerturbation]:
+        curvature = self._problem.records / self._capacity * self.curvature(index)  # k
+        jacobian = jacobian_loss(self._problem.loss.curvature_bound, self.row_bound, curvature)
+        epsilon = 1.0 / float(self._setting.multipliers[index])
+        if not epsilon > jacobian:
+            raise AdmmError(
+                f"learning.penalty = {self._penalties[index]:g} in round {index}: its Jacobian alone costs "
+                f"{jacobian:.3g} of the round's epsilon {epsilon:.3g}; take a larger penalty, or dvp"
+            )
+        shift = self._gradient_shift()
+        return 0.0, ObjectivePerturbation(shift, shift / (epsilon - jacobian), jacobian, self._setting.dimension)
+
+
+def round_cost(
+    alpha: float, penalty: float, degree: int, records: int, capacity: float, rho: float, c1: float = 0.25
+) -> float:
+    """The tight pure epsilon of one round with noise rate ``alpha``, rows of norm at most 1; ``rho`` the node's own."""
+    curvature = records / capacity * (rho + 2.0 * penalty * degree)
+    return jacobian_loss(c1, 1.0, curvature) + capacity * alpha / (penalty * degree * records)
+
+
+def published_cost(alpha: float, penalty: float, degree: int, records: int, capacity: float, c1: float = 0.25) -> float:
+    """The cost of one round as printed (Eq. 26), for rows of norm at most 1."""
+    return capacity * (1.4 * c1 + alpha) / (penalty * degree * records)

@@ -1,0 +1,139 @@
+"""PVP: the minimiser is perturbed before it is released (Zhang and Zhu 2017, Algorithm 3).
+
+    f_i(t+1) = argmin  [the objective of Algorithm 1],      V_i(t+1) = f_i(t+1) + noise
+
+Two forms (``pvp_form``):
+- "own-release", the default: the penalty term holds the agent's own *released* V_i(t). Nothing unreleased enters a
+  later step, so every round is an output perturbation of sensitivity 2 C L / (m (rho_i + 2 eta N)) in L2: the objective
+  is (rho_i + 2 eta N)-strongly convex and its gradient moves by at most 2 C L / m.
+- "as_published": the term holds f_i(t) - noise(t) (Eq. 22), with the unreleased minimiser. Given all releases it is
+  still a function of the agent's records, whose sensitivity grows: D(1) = 2 C L / (m w), D(t+1) = (2 C L / m +
+  2 eta N D(t)) / w, w = rho_i + 2 eta N. The noise's scale is the printed one, 2 C / (rho_i m) times the multiplier,
+  which lies above D(t) for every t; the charge says D(t). The sign of the correction makes the agent's own noise come
+  back as +2 eta N e: this form diverges at the paper's constants. It is here to be measured.
+
+With ``last_round = "dvp"`` the last round perturbs the dual instead (Algorithm 3, lines 14 and 15): its multiplier is
+1 / (its pure epsilon).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from coordinator_free.agent import Setting
+from coordinator_free.agents.admm.admm import Admm, AdmmError
+from coordinator_free.privacy.mechanisms import GRID, GammaNorm, Gaussian, Mechanism, mechanism
+from coordinator_free.privacy.noise import Stream
+from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation, penalised
+from coordinator_free.release import FloatArray
+
+
+class PrimalPerturbation(Admm):
+    """One agent of primal variable perturbation.
+
+    Parameters as in `Admm`, and ``pvp_form`` ("own-release" | "as_published"), ``last_round`` ("same" | "dvp").
+    Mechanism "gaussian" or "gamma-norm".
+    """
+
+    name: ClassVar[str] = "pvp"
+    mechanisms: ClassVar[tuple[str, ...]] = ("gaussian", "gamma-norm")
+    varying_penalty: ClassVar[bool] = True
+
+    def __init__(self, setting: Setting) -> None:
+        form = setting.learning.get("pvp_form") or "own-release"
+        if form not in {"own-release", "as_published"}:
+            raise AdmmError(f'learning.pvp_form = "{form}": accepted are "own-release" and "as_published"')
+        last = setting.learning.get("last_round") or "same"
+        if last not in {"same", "dvp"}:
+            raise AdmmError(f'learning.last_round = "{last}": accepted are "same" and "dvp"')
+        self._as_published = form == "as_published"
+        self._last_differs = last == "dvp"
+        self._minimiser = np.zeros(setting.dimension)
+        super().__init__(setting)
+
+    @staticmethod
+    def calibrate(
+        mechanism: str, releases: int, epsilon: float, delta: float, learning: Mapping[str, Any], dimension: int
+    ) -> FloatArray | None:
+        """The multipliers that a total budget buys where the last round differs; None: as for any mechanism."""
+        if learning.get("last_round") != "dvp":
+            return None
+        from coordinator_free.privacy.pure_budget import calibrate_with_pure_end
+
+        return calibrate_with_pure_end(mechanism, releases, epsilon, delta, dimension)
+
+    def _anchor(self) -> FloatArray:
+        if not self._as_published:
+            return self._own
+        return 2.0 * self._minimiser - self._own  # f - e = f - (V - f)
+
+    def _next_release(self, index: int) -> FloatArray:
+        if self._is_dual(index):
+            return self._dual_round(index)
+        minimiser = self._minimise(index, self._linear(index))
+        if self._as_published:
+            self._minimiser = minimiser
+        charge = self.charge(index)
+        if charge is not None:
+            return charge.perturb(minimiser, Stream(self._setting.secret, index))
+        return minimiser if self._setting.mechanism == "none" else self._on_grid(minimiser)
+
+    def _is_dual(self, index: int) -> bool:
+        return self._last_differs and index == self._setting.updates - 1
+
+    def _dual_round(self, index: int) -> FloatArray:
+        own = self._minimiser if self._as_published else self._own
+        linear: FloatArray = len(self._place) * own + self._others.sum(axis=0)
+        linear *= -self._penalties[index]
+        linear += 2.0 * self._dual
+        phi = 0.0
+        if self._private:
+            phi, perturbation = self._perturbation(index)
+            linear = linear + perturbation.noise(self._setting.dimension, Stream(self._setting.secret, index))
+        minimiser = self._minimise(index, linear, phi)
+        return minimiser if self._setting.mechanism == "none" else self._on_grid(minimiser)
+
+    def _perturbation(self, index: int) -> tuple[float, ObjectivePerturbation]:
+        loss = self._problem.loss
+        per_curvature = loss.curvature_bound * self.row_bound**2 * self._capacity / self._problem.records
+        shift = self._gradient_shift()
+        if self._as_published and index > 0:
+            # As printed it starts from the unreleased minimiser, which moves too.
+            shift += self._penalties[index] * len(self._place) * self.sensitivity(index - 1)
+        epsilon = 1.0 / float(self._setting.multipliers[index])
+        return penalised(shift, epsilon, per_curvature, self.curvature(index), self._setting.dimension)
+
+    def sensitivity(self, index: int) -> float:
+        """Of the exact minimiser of round ``index`` given all earlier releases, in L2."""
+        shift = self._gradient_shift()
+        if not self._as_published:
+            return shift / self.curvature(index)
+        moved = 0.0
+        for t in range(index + 1):
+            moved = (shift + 2.0 * self._penalties[t] * len(self._place) * moved) / self.curvature(t)
+        return float(moved)
+
+    def charge(self, index: int) -> Mechanism | None:
+        if not self._private:
+            return None
+        if self._is_dual(index):
+            return self._perturbation(index)[1]
+        multiplier, dimension = float(self._setting.multipliers[index]), self._setting.dimension
+        if not self._as_published:
+            return mechanism(self._setting.mechanism, self.sensitivity(index), multiplier, dimension)
+        rounding = math.sqrt(dimension) * GRID
+        scale = multiplier * (self._gradient_shift() / self._rho + rounding)
+        booked = self.sensitivity(index) + rounding
+        return Gaussian(booked, scale) if self._setting.mechanism == "gaussian" else GammaNorm(booked, scale, dimension)
+
+    def snapshot(self) -> dict[str, FloatArray]:
+        return super().snapshot() | ({"minimiser": self._minimiser} if self._as_published else {})
+
+    def restore(self, state: Mapping[str, FloatArray], next_index: int) -> None:
+        super().restore(state, next_index)
+        held = state.get("minimiser")
+        self._minimiser = np.zeros(self._setting.dimension) if held is None else np.array(held)

@@ -1,0 +1,422 @@
+"""What agents that agree on weighted sums in rounds have in common (Kang, Liu and Wang, without their server).
+
+A run is a sequence of *stages*. In each the agent contributes one vector; its aggregation (flood, push-sum or masked
+sum) spreads it in a fixed number of rounds; then everybody has the weighted average, and the next stage begins.
+
+Rules that hold here:
+- Only the first message of a stage holds anything new of the agent's records, so it alone is charged. All that follows
+  is computed from what was heard. In a masked sum every message is charged through the sum.
+- The graph, the weights n_j/n and the number of rounds are public, and fixed before anything is said.
+- The last state comes from the last round heard: the agent is finished when that is complete.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from coordinator_free.agent import Activation, Halt, Setting
+from coordinator_free.agents.settings import SettingError, checked
+from coordinator_free.aggregation import flood, masked_sum, masking
+from coordinator_free.aggregation.flood import Flood
+from coordinator_free.aggregation.masked_sum import MaskedSum
+from coordinator_free.aggregation.push_sum import PushSum, opened
+from coordinator_free.inbox import used
+from coordinator_free.privacy.mechanisms import Gaussian, Mechanism, mechanism
+from coordinator_free.privacy.noise import Stream, standard_normal
+from coordinator_free.privacy.observer import OBSERVERS, shared_deviation
+from coordinator_free.release import FloatArray, Release
+from topology.network import Network
+
+AGGREGATIONS = ("flood", "push-sum", "masked-sum")
+WEIGHTINGS = ("size", "equal")
+
+
+class AggregationError(SettingError, Halt):
+    """Aggregation that cannot be run as asked, or cannot go on."""
+
+
+def weights(sizes: Sequence[int], weighting: str) -> FloatArray:
+    """The agents' shares in an average, shape (n,), adding up to 1: n_j/n, or equal among those with records."""
+    if weighting not in WEIGHTINGS:
+        raise AggregationError(f"learning.weighting = {weighting!r}: accepted are {', '.join(WEIGHTINGS)}")
+    counts = np.asarray(sizes, dtype=np.float64)
+    if weighting == "equal":
+        counts = (counts > 0).astype(np.float64)
+    if not counts.sum() > 0:
+        raise AggregationError("no agent has any records: there is nothing to average")
+    shares: FloatArray = counts / counts.sum()
+    return shares
+
+
+class Aggregating:
+    """Rounds, messages and state; an algorithm adds what it contributes and what it does with an average.
+
+    Parameters in ``setting.learning``: ``aggregation``, ``weighting``, ``observer``, ``colluders``, ``dropouts``,
+    ``step``, and those that `arranged` adds: ``sizes``, ``schedule``, ``adjacent``, ``push_rounds``.
+    """
+
+    _next: int
+    _closed: int
+    _own_last: int | None
+
+    name: ClassVar[str]
+    activation: ClassVar[Activation] = Activation.ROUNDS
+    newest_only: ClassVar[bool] = False
+    addressed: ClassVar[bool] = False
+    releases_models: ClassVar[bool] = False
+
+    def __init__(self, setting: Setting, stages: int) -> None:
+        self._setting = checked(setting, self.charged(setting.updates))
+        self._problem = setting.problem
+        learning = setting.learning
+        self._stages = stages
+        self._kind = _kind(learning)
+        self._observer = str(learning.get("observer") or "releases")
+        self._sizes = [int(size) for size in learning["sizes"]]
+        self._shares = weights(self._sizes, str(learning.get("weighting") or "size"))
+        self._dropouts = int(learning.get("dropouts") or 0) if self._kind == "masked-sum" else 0
+        self._private = setting.mechanism != "none" and setting.problem.records > 0
+        self._check()
+        self._aggregator = self._make()
+        self._reset(0)
+
+    # -- what differs between the algorithms ----------------------------------------------------------------------
+
+    @staticmethod
+    def charged(updates: int) -> int:
+        """Stages with noise of their own."""
+        raise NotImplementedError
+
+    @staticmethod
+    def stages(updates: int) -> int:
+        """How many averages are made in a run of ``updates``."""
+        raise NotImplementedError
+
+    def _contribution(self, stage: int) -> tuple[FloatArray, Mechanism | None]:
+        """The exact vector, and the mechanism still to be applied to it."""
+        raise NotImplementedError
+
+    def _apply(self, stage: int, average: FloatArray) -> None:
+        """A stage is over, and this is the weighted average."""
+        raise NotImplementedError
+
+    def _stage_charge(self, stage: int) -> Mechanism | None:
+        """What the contribution to a stage costs, whatever spreads it."""
+        raise NotImplementedError
+
+    # -- what a run looks like, from public numbers -----------------------------------------------------------------
+
+    @classmethod
+    def arranged(
+        cls, network: Network, sizes: Sequence[int], dimension: int, updates: int, learning: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Public numbers that all agents share: ``releases``, ``release_dimension``, and ``learning`` to be added.
+
+        Raises `AggregationError` or `MaskError` for what cannot be run.
+        """
+        kind = _kind(learning)
+        adjacent = [[int(j) for j in network.neighbours(i)] for i in range(network.agents)]
+        steps = flood.schedule(network) if kind != "push-sum" else []
+        rounds, width, first = len(steps), dimension, 0
+        if kind == "push-sum":
+            rounds, width = int(learning.get("push_rounds") or 0), dimension + 1
+            if rounds < 1:
+                raise AggregationError(f"learning.push_rounds = {rounds}: push-sum needs 1 or more")
+        if kind == "masked-sum":
+            import networkx as nx
+
+            degrees = [len(near) for near in adjacent]
+            connectivity = nx.node_connectivity(nx.Graph([(i, j) for i, near in enumerate(adjacent) for j in near]))
+            dropouts = int(learning.get("dropouts") or 0)
+            colluders = int(learning.get("colluders") or 0)
+            masking.check_graph(network.agents, degrees, connectivity, colluders, dropouts)
+            if dropouts:
+                rounds = flood.enough(network.agents, connectivity, dropouts)
+            rounds, first = 2 * rounds, 1
+            width = masked_sum.width(dimension, adjacent, 1 + network.agents)
+        return {
+            "releases": first + cls.stages(updates) * rounds,
+            "release_dimension": width,
+            "learning": {
+                "sizes": [int(size) for size in sizes],
+                "schedule": steps if kind == "flood" else [],
+                "adjacent": adjacent,
+                "stage_rounds": rounds,
+            },
+        }
+
+    def _check(self) -> None:
+        learning, setting = self._setting.learning, self._setting
+        if self._observer not in OBSERVERS:
+            raise AggregationError(f"privacy.observer = {self._observer!r}: accepted are {', '.join(OBSERVERS)}")
+        self._step  # noqa: B018 - refused here rather than in the first round
+        if learning.get("finish", False) and not self._problem.loss.convex:
+            raise AggregationError(
+                f'learning.finish = true: needs an exact minimiser, and learning.loss = "{self._problem.loss.name}" is '
+                "not convex"
+            )
+        if setting.mechanism == "none":
+            return
+        if self._observer == "sum" and self._kind != "masked-sum":
+            raise AggregationError(
+                f'privacy.observer = "sum": with learning.aggregation = "{self._kind}" every release is seen; '
+                'use "masked-sum", or observer = "releases"'
+            )
+        if self._kind == "masked-sum" and self._observer != "sum":
+            raise AggregationError(
+                f'privacy.observer = "{self._observer}": a masked sum shows its sum alone; use observer = "sum"'
+            )
+        if self._kind == "masked-sum":
+            if setting.mechanism != "gaussian":
+                raise AggregationError(f'privacy.mechanism = "{setting.mechanism}": the noise of a sum is "gaussian"')
+            noisy = sum(size > 0 for size in self._sizes)
+            shared_deviation(1.0, noisy, self._absent)
+
+    @property
+    def _absent(self) -> int:
+        """Parts of a sum's noise that may be missing, or known to who looks."""
+        return int(self._setting.learning.get("colluders") or 0) + self._dropouts
+
+    @property
+    def _step(self) -> float:
+        step = self._setting.learning.get("step")
+        smoothness = float(self._setting.learning["smoothness"])
+        if not isinstance(step, int | float) or not 0.0 < step <= 2.0 / smoothness:
+            raise AggregationError(
+                f"learning.step = {step}: needs a number above 0 and up to 2/L = {2.0 / smoothness:g}"
+            )
+        return float(step)
+
+    def _make(self) -> Flood | PushSum | MaskedSum:
+        setting, learning = self._setting, self._setting.learning
+        if self._kind == "push-sum":
+            return PushSum(setting.neighbours, setting.dimension)
+        if self._kind == "flood":
+            return Flood(setting.agent, learning["schedule"], setting.dimension)
+        if not setting.secret:
+            raise AggregationError("a masked sum needs each agent's secret")
+        agreement = [math.log2(masking.GRID), *self._shares.tolist()]
+        return MaskedSum(
+            setting.agent,
+            self._stage_rounds // 2,
+            learning["adjacent"],
+            setting.dimension,
+            setting.secret,
+            agreement,
+            self._dropouts,
+        )
+
+    # -- one stage ------------------------------------------------------------------------------------------------
+
+    @property
+    def _stage_rounds(self) -> int:
+        return int(self._setting.learning["stage_rounds"])
+
+    @property
+    def _first(self) -> int:
+        """Rounds before the first stage."""
+        return 1 if self._kind == "masked-sum" else 0
+
+    @property
+    def _total_rounds(self) -> int:
+        return self._first + self._stages * self._stage_rounds
+
+    def _place(self, round_: int) -> tuple[int, int]:
+        """(stage, step within it) of a round; stage -1 for the round of keys."""
+        stage, step = divmod(round_ - self._first, self._stage_rounds)
+        return stage, step
+
+    def _message(self, index: int) -> FloatArray:
+        stage, step = self._place(index) if index >= self._first else (-1, 0)
+        aggregator = self._aggregator
+        if isinstance(aggregator, MaskedSum):
+            if stage < 0:
+                return aggregator.say_key()
+            if step == 0:
+                aggregator.begin(stage, self._hidden(stage))
+            return aggregator.say(step)
+        if step == 0:
+            self._begin(stage)
+        elif isinstance(aggregator, PushSum):
+            aggregator.absorb()
+        return aggregator.say(step) if isinstance(aggregator, Flood) else aggregator.say()
+
+    def _begin(self, stage: int) -> None:
+        value, noise = self._contribution(stage)
+        aggregator, setting = self._aggregator, self._setting
+        noise = None if noise is None else self.charge(self._next)  # the same, as an auditor may exchange it
+        stream = Stream(setting.secret, stage) if noise is not None else None
+        if isinstance(aggregator, Flood):
+            if noise is not None and stream is not None:
+                value = noise.perturb(value, stream)
+            aggregator.begin(value)
+        elif isinstance(aggregator, PushSum):
+            if noise is not None and stream is not None:
+                value = noise.perturb(value, stream)
+            weight = self._push_weight
+            aggregator.begin(weight * value, weight)
+
+    @property
+    def _push_weight(self) -> float:
+        return float(self._shares[self._setting.agent] * len(self._shares))
+
+    def _hidden(self, stage: int) -> FloatArray:
+        """The agent's part of a masked sum: its weighted contribution, with its part of the noise."""
+        value, _ = self._contribution(stage)
+        part: FloatArray = self._shares[self._setting.agent] * value
+        due = self._stage_charge(stage)
+        if due is None:
+            return part
+        noisy = sum(size > 0 for size in self._sizes)
+        deviation = shared_deviation(due.scale, noisy, self._absent)
+        # The value is rounded to the grid before the noise is added, as its booked sensitivity says.
+        rounded = np.rint(part / masking.GRID) * masking.GRID
+        noise = standard_normal(Stream(self._setting.secret, stage), self._setting.dimension)
+        hidden: FloatArray = rounded + np.rint(noise * (deviation / masking.GRID)) * masking.GRID
+        return hidden
+
+    def _sum_charge(self, exact: float, multiplier: float) -> Mechanism:
+        """Noise of the whole sum, whose exact value moves by ``exact`` in L2."""
+        booked = exact + math.sqrt(self._setting.dimension) * masking.GRID
+        return Gaussian(booked, multiplier * booked)
+
+    def _release_charge(self, exact: float, claimed: float, multiplier: float) -> Mechanism:
+        """Noise of one agent's vector; ``claimed`` is the sensitivity that the paper has in mind."""
+        used_one = claimed if self._observer == "as_published" else exact
+        return mechanism(self._setting.mechanism, used_one, multiplier, self._setting.dimension)
+
+    def _close(self, stage: int) -> None:
+        aggregator = self._aggregator
+        if isinstance(aggregator, MaskedSum):
+            average = aggregator.result() / self.kept(aggregator.present)
+        elif isinstance(aggregator, Flood):
+            average = self._shares @ aggregator.table
+        else:
+            aggregator.absorb()
+            average = aggregator.ratio
+        self._apply(stage, average)
+
+    def kept(self, present: Sequence[int]) -> float:
+        """The weight of a sum's parties: 1 where all are present."""
+        return 1.0 if len(present) == len(self._shares) else float(self._shares[list(present)].sum())
+
+    # -- the agent's interface ------------------------------------------------------------------------------------
+
+    def start(self) -> Release | None:
+        return self._say() if self._next == 0 and self._total_rounds else None
+
+    def _say(self) -> Release:
+        index = self._next
+        release = Release(
+            sender=self._setting.agent,
+            index=index,
+            vector=self._message(index),
+            used=used(self._consumed, self._setting.agent, self._own_last),
+            round=index,
+        )
+        self._own_last, self._next = index, index + 1
+        self._consumed.clear()
+        self._heard.clear()
+        return release
+
+    def receive(self, release: Release) -> None:
+        current = self._next - 1
+        if release.round is not None and release.round > current:
+            raise AggregationError(f"the others went on without this agent: they are in round {release.round} of sums")
+        if release.round != current or release.sender in self._heard:
+            return
+        self._consumed.append(release)
+        self._heard.add(release.sender)
+        stage, step = self._place(current) if current >= self._first else (-1, 0)
+        aggregator = self._aggregator
+        if isinstance(aggregator, PushSum):
+            aggregator.hear(release.sender, release.vector)
+        elif isinstance(aggregator, MaskedSum) and stage < 0:
+            aggregator.hear_key(release.sender, release.vector)
+        elif isinstance(aggregator, MaskedSum):
+            aggregator.hear(release.sender, release.vector)
+        else:
+            aggregator.hear(step, release.sender, release.vector)
+        if len(self._heard) == len(self._setting.neighbours):
+            self._complete(stage, step)
+
+    def _complete(self, stage: int, step: int) -> None:
+        if stage >= 0 and step == self._stage_rounds - 1:
+            self._close(stage)
+            self._closed = stage + 1
+
+    def wake(self) -> Release | None:
+        if self.finished:
+            return None
+        missing = sorted(set(self._setting.neighbours) - self._heard)
+        if missing:
+            current = self._next - 1
+            # Of a masked sum some may be absent, but for the keys: what hides an agent rests on these.
+            if len(missing) > self._dropouts or current < self._first:
+                raise AggregationError(f"round {current}: nothing from agents {missing}; the average would be wrong")
+            self._complete(*self._place(current))
+            if self.finished:
+                return None
+        return self._say()
+
+    @property
+    def finished(self) -> bool:
+        return self._closed >= self._stages
+
+    @property
+    def model(self) -> FloatArray:
+        return self._model
+
+    def finish(self) -> FloatArray | None:
+        """argmin mean loss + kappa/2 |theta - average|^2 with the agent's real data; never released."""
+        if not self._setting.learning.get("finish", False):
+            return None
+        from coordinator_free.problem.solver import LocalSolver
+
+        kappa = float(self._setting.learning["kappa"])
+        return LocalSolver(self._problem, 1.0).minimise(kappa, -kappa * self._model, self._model)
+
+    def charge(self, index: int) -> Mechanism | None:
+        if not self._private or index < self._first:
+            return None
+        stage, step = self._place(index)
+        return self._stage_charge(stage) if step == 0 else None
+
+    def noised(self, index: int, vector: FloatArray) -> FloatArray:
+        """The noisy vector in charged release ``index``: a push-sum says a share of it."""
+        if self._kind != "push-sum" or self._place(index)[1] != 0:
+            return vector
+        return opened(vector)
+
+    def snapshot(self) -> dict[str, FloatArray]:
+        return self._aggregator.snapshot() | {
+            "model": self._model.copy(),
+            "counters": np.array([-1.0 if self._own_last is None else self._own_last, self._closed]),
+        }
+
+    def restore(self, state: Mapping[str, FloatArray], next_index: int) -> None:
+        self._reset(next_index)
+        if state:
+            self._aggregator.restore(state)
+            self._model = np.array(state["model"])
+            own_last, self._closed = (int(number) for number in state["counters"])
+            self._own_last = own_last if own_last >= 0 else None
+
+    def _reset(self, next_index: int) -> None:
+        self._aggregator = self._make()
+        self._model = np.zeros(self._setting.dimension)
+        self._next, self._closed = next_index, 0
+        self._own_last = None
+        self._consumed: list[Release] = []
+        self._heard: set[int] = set()
+
+
+def _kind(learning: Mapping[str, Any]) -> str:
+    kind = str(learning.get("aggregation") or "flood")
+    if kind not in AGGREGATIONS:
+        raise AggregationError(f"learning.aggregation = {kind!r}: accepted are {', '.join(AGGREGATIONS)}")
+    return kind

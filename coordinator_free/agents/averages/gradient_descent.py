@@ -1,0 +1,100 @@
+"""Gradient descent in step: in every round each agent says a noisy gradient at the common model.
+
+    v(t+1)     = momentum v(t) + sum_j (n_j/n) (clipped mean gradient of agent j at theta(t) + noise)
+    theta(t+1) = theta(t) - h v(t+1)
+
+and the model is the last iterate, or the mean of the last half. Momentum and mean are computed from what was said, so
+they cost no privacy, and with momentum fewer noisy rounds are needed. So is the common model: every agent has it.
+
+One record moves agent j's gradient by 2G/n_j, and the sum by 2G/n (Kang, Liu and Wang, section 3); the observer decides
+which of them counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from coordinator_free.agent import Setting
+from coordinator_free.agents.averages.aggregating import Aggregating, AggregationError
+from coordinator_free.privacy.mechanisms import NORMS, Mechanism
+from coordinator_free.release import FloatArray
+
+
+class GradientDescent(Aggregating):
+    """One agent; ``updates`` steps from zero.
+
+    More parameters in ``setting.learning``: ``momentum`` in [0, 1), ``iterate`` ("last" | "tail").
+    """
+
+    name: ClassVar[str] = "gradient-descent"
+
+    _iterate: FloatArray
+    _velocity: FloatArray
+    _kept: int
+
+    def __init__(self, setting: Setting) -> None:
+        self._momentum = float(setting.learning.get("momentum") or 0.0)
+        if not 0.0 <= self._momentum < 1.0:
+            raise AggregationError(f"learning.momentum = {self._momentum:g}: accepted are 0 and more, below 1")
+        self._tail = setting.learning.get("iterate") == "tail"
+        super().__init__(setting, setting.updates)
+
+    @staticmethod
+    def charged(updates: int) -> int:
+        return updates
+
+    @staticmethod
+    def stages(updates: int) -> int:
+        return updates
+
+    def _contribution(self, stage: int) -> tuple[FloatArray, Mechanism | None]:
+        setting, problem = self._setting, self._problem
+        if setting.mechanism == "none":
+            return problem.gradient(self._iterate), None
+        gradient = problem.clipped_gradient(self._iterate, float(setting.clip or 0.0), NORMS[setting.mechanism])
+        return gradient, self._stage_charge(stage) if self._private else None
+
+    def _stage_charge(self, stage: int) -> Mechanism | None:
+        if not self._private:
+            return None
+        multiplier = float(self._setting.multipliers[stage])
+        moved = 2.0 * float(self._setting.clip or 0.0)
+        share = float(self._shares[self._setting.agent])
+        own, total = self._problem.records, sum(self._sizes)
+        if self._observer == "sum":
+            # The sum must be private whoever holds the record: the largest share per record counts.
+            largest = max(s / size for s, size in zip(self._shares, self._sizes, strict=True) if size)
+            return self._sum_charge(moved * float(max(largest, share / own)), multiplier)
+        return self._release_charge(moved / own, moved / total, multiplier)
+
+    def _apply(self, stage: int, average: FloatArray) -> None:
+        self._velocity = self._momentum * self._velocity + average
+        self._iterate = self._iterate - self._step * self._velocity
+        if not self._tail:
+            self._model = self._iterate
+        elif 2 * stage >= self._stages - 1:
+            self._kept += 1
+            self._model = self._model + (self._iterate - self._model) / self._kept
+
+    def snapshot(self) -> dict[str, FloatArray]:
+        state = {
+            "iterate": self._iterate.copy(),
+            "velocity": self._velocity.copy(),
+            "kept": np.array([float(self._kept)]),
+        }
+        return super().snapshot() | state
+
+    def restore(self, state: Mapping[str, FloatArray], next_index: int) -> None:
+        super().restore(state, next_index)
+        if state:
+            self._iterate, self._velocity = np.array(state["iterate"]), np.array(state["velocity"])
+            self._kept = int(state["kept"][0])
+
+    def _reset(self, next_index: int) -> None:
+        super()._reset(next_index)
+        self._iterate = np.zeros(self._setting.dimension)
+        self._velocity = np.zeros(self._setting.dimension)
+        self._kept = 0

@@ -1,0 +1,86 @@
+"""Asynchronous block coordinate descent, private or not (Bellet et al. 2018, sections 2.3 and 3.2).
+
+At its tick agent i takes one gradient step on its block of the graph-regularised objective and tells its neighbours
+(Eq. 6; without noise it is Eq. 4, whose printed bracket is misplaced):
+
+    Theta_i <- (1 - a) Theta_i + a ( sum_j W_ij/D_ii Theta_j - mu c_i (grad L_i(Theta_i) + noise) )
+
+with a = 1 / (1 + mu c_i L), L the smoothness of L_i: a public number whenever there is a mechanism. Only the mean of
+the clipped record gradients depends on the data, so a release, seen as a function of one record, moves by at most
+a mu c_i 2 clip / m_i in the norm of the clip.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+from coordinator_free.agent import Setting
+from coordinator_free.agents.personal.asynchronous import Asynchronous
+from coordinator_free.agents.settings import SettingError
+from coordinator_free.privacy.mechanisms import NORMS, Mechanism, mechanism
+from coordinator_free.privacy.noise import Streams
+from coordinator_free.release import Release
+
+
+class CoordinateDescent(Asynchronous):
+    """One agent of coordinate descent.
+
+    Parameters in ``setting.learning``: ``mu``, ``smoothness`` (of L_i, as a number), ``finish`` (bool), ``finish_mu``,
+    ``absent``, and ``start``: "zero"; "neighbours", where the first step goes from the mixture of what the neighbours
+    have said, which is public; or "local", where the first release is the local model, which no private run accepts.
+    """
+
+    name: ClassVar[str] = "coordinate-descent"
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting, setting.updates)
+        self._pull = float(setting.learning["mu"]) * setting.confidence  # mu c_i
+        self._step = 1.0 / (1.0 + self._pull * float(setting.learning["smoothness"]))  # a
+        self._norm = NORMS.get(setting.mechanism)
+        self._clip = setting.clip or math.nan
+        self._private = self._norm is not None and self._problem.records > 0
+        self._noise = Streams(setting.secret)
+        self._charges: dict[float, Mechanism] = {}  # by noise multiplier: most releases have the same
+        self._start = str(setting.learning.get("start", "zero"))
+        if self._start not in ("zero", "local", "neighbours"):
+            raise SettingError(f"learning.start = {self._start!r}: accepted are zero, local and neighbours")
+        if self._start == "local" and self._norm is not None:
+            raise SettingError(
+                'learning.start = "local": a private run would release unprotected local models; use "zero"'
+            )
+
+    def start(self) -> Release | None:
+        if self._start != "local" or self.finished:
+            return None
+        return self._say(self._problem.minimiser())
+
+    def wake(self) -> Release | None:
+        if self.finished:
+            return None
+        if self._start == "neighbours" and self._own_last is None:
+            self._model = self._mixture()
+        if self._norm is None:
+            gradient = self._problem.gradient(self._model)
+        else:
+            gradient = self._problem.clipped_gradient(self._model, self._clip, self._norm)
+        model = self._mixture()
+        gradient *= self._pull
+        model -= gradient
+        model *= self._step
+        model += (1.0 - self._step) * self._model
+        charge = self.charge(self._next)
+        if charge is not None:
+            model = charge.perturb(model, self._noise[self._next])
+        return self._say(model)
+
+    def charge(self, index: int) -> Mechanism | None:
+        if not self._private or index >= self._setting.updates:
+            return None
+        multiplier = float(self._setting.multipliers[index])
+        charge = self._charges.get(multiplier)
+        if charge is None:
+            sensitivity = self._step * self._pull * 2.0 * self._clip / self._problem.records
+            charge = mechanism(self._setting.mechanism, sensitivity, multiplier, self._setting.dimension)
+            self._charges[multiplier] = charge
+        return charge

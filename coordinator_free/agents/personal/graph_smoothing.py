@@ -1,0 +1,188 @@
+"""Graph smoothing: one noisy release of each agent, flooded to everybody, then smoothed by whoever likes.
+
+Release 0 is minus the mean clipped record gradient at zero in units of the clip, plus noise: for the logistic loss and
+short clips the mean of y x / |x|, whose sensitivity is 2 / m_i in L2. All later releases pass on what others released,
+the same numbers, each once; an agent that has nothing to pass on says its own again. So only release 0 is charged.
+
+The smoothing (`coordinator_free.agents.personal.smoothing`) is post-processing that any listener could do. The free
+finish minimises the own loss under the prior that everybody else's releases make, and is not covered by epsilon.
+
+Rules that hold here:
+- Nothing waits for anybody: after ``updates`` releases an agent is finished, and works with what it knows by then.
+  With n agents, some more than n updates let everybody hear everything.
+- The graph and each release's noise are public; an origin that no agent can have is ignored.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from coordinator_free.agent import Activation, Setting
+from coordinator_free.agents.personal.anchors import Anchor
+from coordinator_free.agents.personal.smoothing import Smoothed, kernel, minimise_under, smooth
+from coordinator_free.agents.settings import SettingError, checked
+from coordinator_free.inbox import used
+from coordinator_free.privacy.mechanisms import GRID, Mechanism
+from coordinator_free.release import FloatArray, Release
+from topology.network import Network, from_edges
+
+NOTHING = 1e3
+"""Deviation of the release of an agent without records: its zeros weigh nothing."""
+
+
+class GraphSmoothing:
+    """One agent of graph smoothing.
+
+    Parameters in ``setting.learning``: ``agents`` and ``edges`` (see `arranged`), ``prior`` ("shared" or
+    "per-coordinate"), ``model_norm`` (4: the models' expected norm), ``finish`` (bool). A release's vector has p + 2
+    numbers, all of a private release on the grid: the origin, the deviation of its noise and sampling in each
+    coordinate (0: it has no records), and the origin's released vector.
+    """
+
+    name: ClassVar[str] = "graph-smoothing"
+    activation: ClassVar[Activation] = Activation.POISSON
+    newest_only: ClassVar[bool] = False
+    addressed: ClassVar[bool] = False
+    releases_models: ClassVar[bool] = False
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = checked(setting, self.charged(setting.updates))
+        learning = setting.learning
+        if setting.mechanism not in ("none", "gaussian"):
+            raise SettingError(f'privacy.mechanism = "{setting.mechanism}": graph-smoothing accepts none and gaussian')
+        self._prior = str(learning.get("prior", "shared"))
+        if self._prior not in ("shared", "per-coordinate"):
+            raise SettingError(f"learning.prior = {self._prior!r}: accepted are shared and per-coordinate")
+        self._norm = float(learning.get("model_norm", 4.0))
+        if not 0.0 < self._norm < np.inf:
+            raise SettingError(f"learning.model_norm = {self._norm}: must be a finite number > 0")
+        self._agents = int(learning["agents"])
+        self._origins = self._agents
+        unit = {"anchor": "gradient", "anchor_scale": 1.0 if setting.clip is None else 1.0 / setting.clip}
+        self._anchor = Anchor(replace(setting, learning={**learning, **unit}))
+        self._begin(0)
+
+    @staticmethod
+    def charged(updates: int) -> int:
+        """How many releases are charged, the first ones."""
+        return min(updates, 1)
+
+    @staticmethod
+    def release_dimension(dimension: int) -> int:
+        """The length of a release's vector for models of that dimension."""
+        return dimension + 2
+
+    @classmethod
+    def arranged(
+        cls, network: Network, _sizes: Sequence[int], _dimension: int, _updates: int, _learning: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Public parameters that every agent is given: the whole graph."""
+        return {"learning": {"agents": network.agents, "edges": [list(edge) for edge in network.edges]}}
+
+    def _begin(self, next_index: int) -> None:
+        self._known: dict[int, FloatArray] = {}
+        self._ahead: deque[int] = deque()
+        self._next = next_index
+        self._own_last: int | None = None
+        self._consumed: list[Release] = []
+        self._result: Smoothed | None = None
+
+    def _own(self) -> FloatArray:
+        """What release 0 says: all but the anchor is public."""
+        setting, charge = self._setting, self._anchor.charge()
+        deviation = 0.0
+        if setting.problem.records > 0:
+            noise = 0.0 if charge is None else charge.scale**2
+            variance = noise + 1.0 / (setting.dimension * setting.problem.records)
+            deviation = np.ceil(np.sqrt(variance) / GRID) * GRID
+        return np.concatenate(([setting.agent, deviation], self._anchor.vector(self._anchor.charge())))
+
+    def start(self) -> Release | None:
+        return None
+
+    def receive(self, release: Release) -> None:
+        self._consumed.append(release)
+        origin = release.vector[0]
+        if origin in self._known or origin == self._setting.agent:
+            return
+        if 0 <= origin < self._origins and origin == int(origin):
+            self._known[int(origin)] = release.vector
+            self._ahead.append(int(origin))
+
+    def wake(self) -> Release | None:
+        if self.finished:
+            return None
+        release = Release(
+            sender=self._setting.agent,
+            index=self._next,
+            vector=self._known[self._origin()],
+            used=used(self._consumed, self._setting.agent, self._own_last),
+        )
+        self._own_last, self._next = self._next, self._next + 1
+        self._consumed.clear()
+        return release
+
+    def _origin(self) -> int:
+        """Whose release to say now."""
+        mine = self._setting.agent
+        if mine not in self._known:
+            self._known[mine] = self._own()
+        return self._ahead.popleft() if self._ahead and self._next > 0 else mine
+
+    @property
+    def finished(self) -> bool:
+        return self._next >= self._setting.updates
+
+    @property
+    def heard_of(self) -> int:
+        """How many agents' releases it knows."""
+        return len(self._known)
+
+    def _smoothed(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of the own model, by everybody else's releases; each (p,)."""
+        mine = self._setting.agent
+        silent = np.concatenate(([mine], np.zeros(self._setting.dimension + 1)))
+        known = {mine: silent, **self._known}
+        origins = sorted(known)
+        vectors = np.stack([known[i] for i in origins])
+        edges = np.array(self._setting.learning["edges"], dtype=np.float64)
+        result = _smoothing(edges.tobytes(), self._agents, vectors.tobytes(), len(origins), self._prior, self._norm)
+        place = origins.index(mine)
+        return result.mean[place], result.variance[place]
+
+    @property
+    def model(self) -> FloatArray:
+        """Once it has finished, what the others' releases say of its model; zero before."""
+        return self._smoothed()[0] if self.finished else np.zeros(self._setting.dimension)
+
+    def finish(self) -> FloatArray | None:
+        """The own loss minimised, with the real data, under the prior that the others' releases make."""
+        if not self._setting.learning.get("finish", False):
+            return None
+        return minimise_under(self._setting.problem, *self._smoothed())
+
+    def charge(self, index: int) -> Mechanism | None:
+        return self._anchor.charge() if index < self.charged(self._setting.updates) else None
+
+    def snapshot(self) -> dict[str, FloatArray]:
+        return {}
+
+    def restore(self, state: Mapping[str, FloatArray], next_index: int) -> None:  # noqa: ARG002
+        self._begin(next_index)
+
+
+@lru_cache(maxsize=1)
+def _smoothing(edges: bytes, agents: int, known: bytes, count: int, prior: str, norm: float) -> Smoothed:
+    """The smoothing of ``count`` known releases; remembered, because in the twin all agents ask for the same."""
+    network = from_edges(agents, np.frombuffer(edges).reshape(-1, 3).tolist())
+    vectors = np.frombuffer(known).reshape(count, -1)
+    origins = vectors[:, 0].astype(np.intp)
+    covariance = kernel(network)[np.ix_(origins, origins)]
+    deviations = np.where(vectors[:, 1] > 0, vectors[:, 1], NOTHING)
+    return smooth(covariance, vectors[:, 2:], deviations**2, per_coordinate=prior == "per-coordinate").scaled(norm)

@@ -1,0 +1,147 @@
+"""Graph smoothing: what any listener can infer of every agent from one noisy release of each.
+
+The releases G_i are noisy observations of a signal that is smooth on the graph. Per coordinate
+
+    signal ~ N(0, gamma K),  K = exp(-t L_sym) scaled to unit diagonal,   G_i = signal_i + N(0, v_i)
+
+with gamma by maximum marginal likelihood of the releases. For each agent the signal's posterior *without the agent's
+own release* is what its own data may be combined with (Rasmussen and Williams 2006, Eq. 5.12, for leaving one out).
+
+Everything here is post-processing of what was released and of public numbers: it costs no privacy. Work is O(n^3) for
+each gamma on the grid, memory a few (n, n) matrices: 10,000 agents take minutes and 4 GB.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg, sparse
+from scipy.special import ive
+
+from coordinator_free.problem.objective import LocalProblem
+from coordinator_free.release import FloatArray
+from topology.network import Network
+
+TIME = 10.0
+"""t: how far the signal is taken to spread on the graph."""
+GAMMAS = tuple(2.0**k for k in range(-14, 3))
+"""Prior scales tried, as multiples of the largest mean square of a coordinate of the releases."""
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothed:
+    """For each agent and coordinate, from everybody else's releases: ``mean`` and ``variance``, shape (n, p).
+
+    ``with_own`` (n, p): the mean from all releases, the agent's own too. ``gammas``, shape (p,): the (expected) prior
+    variance of each coordinate.
+    """
+
+    mean: FloatArray
+    variance: FloatArray
+    with_own: FloatArray
+    gammas: FloatArray
+
+    def scaled(self, norm: float) -> Smoothed:
+        """In units in which the prior's root mean square norm is ``norm``."""
+        factor = norm / float(np.sqrt(self.gammas.sum()))
+        return Smoothed(factor * self.mean, factor**2 * self.variance, factor * self.with_own, factor**2 * self.gammas)
+
+
+def kernel(network: Network, time: float = TIME) -> FloatArray:
+    """K = exp(-time L_sym), scaled to unit diagonal; shape (n, n).
+
+    By Chebyshev polynomials of L_sym - 1, whose spectrum lies in [-1, 1]: exp(-t (1 + x)) has the coefficients
+    2 (-1)^k exp(-t) I_k(t), which fall below float64's precision after a few times sqrt(t) terms.
+    """
+    roots = 1.0 / np.sqrt(network.degrees)
+    shifted = -(sparse.diags_array(roots) @ network.weights @ sparse.diags_array(roots)).tocsr()
+    terms = 1
+    while ive(terms, time) > 1e-18:
+        terms += 1
+    before, now = np.eye(network.agents), shifted.toarray()
+    total = ive(0, time) * before - 2.0 * ive(1, time) * now
+    for k in range(2, terms):
+        before, now = now, 2.0 * (shifted @ now) - before
+        total += (2.0 * ive(k, time) * (-1) ** k) * now
+    size = 1.0 / np.sqrt(np.diagonal(total))
+    scaled: FloatArray = size[:, None] * total * size
+    return scaled
+
+
+def smooth(
+    covariance: FloatArray, releases: FloatArray, variances: FloatArray, *, per_coordinate: bool = False
+) -> Smoothed:
+    """Posterior of each agent's signal given the others' ``releases`` (n, p), observed with ``variances`` (n,).
+
+    ``covariance`` is K, (n, n). With ``per_coordinate`` each coordinate has a gamma of its own, whose distribution over
+    the grid is estimated from all coordinates (empirical Bayes, Efron 2014): that finds out which coordinates carry a
+    signal, and is no worse where all do. Otherwise all share one gamma.
+    """
+    size = float(np.square(releases).mean(axis=0).max()) or float(variances.min())
+    grid = size * np.array(GAMMAS)
+    evidence = np.stack([_evidence(gamma * covariance, releases, variances) for gamma in grid])
+    weights = np.zeros_like(evidence)
+    if per_coordinate:
+        weights = _mixture(evidence)
+        weights[weights < 1e-6] = 0.0
+        weights /= weights.sum(axis=0)
+    else:
+        weights[evidence.sum(axis=1).argmax()] = 1.0
+    mean, square, with_own = np.zeros_like(releases), np.zeros_like(releases), np.zeros_like(releases)
+    for gamma, weight in zip(grid, weights, strict=True):
+        columns = weight > 0
+        if columns.any():
+            one_mean, one_variance, one_with_own = _posterior(gamma * covariance, releases[:, columns], variances)
+            mean[:, columns] += weight[columns] * one_mean
+            square[:, columns] += weight[columns] * (one_variance + one_mean**2)
+            with_own[:, columns] += weight[columns] * one_with_own
+    return Smoothed(mean, square - mean**2, with_own, grid @ weights)
+
+
+def minimise_under(problem: LocalProblem, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """argmin sum_k loss(theta; x_k, y_k) + 1/2 sum_c (theta_c - mean_c)^2 / variance_c: the free finish, shape (p,)."""
+    deviation: FloatArray = np.sqrt(variance)
+    whitened = LocalProblem(problem.x * deviation, problem.y, problem.loss, 0.0)
+    found: FloatArray = deviation * whitened.proximal(mean / deviation, float(problem.records))
+    return found
+
+
+def _mixture(evidence: FloatArray) -> FloatArray:
+    """Posterior weights over the grid for each coordinate, under the grid's most likely weights; as ``evidence``."""
+    likelihood: FloatArray = np.exp(evidence - evidence.max(axis=0))
+    prior = np.full((len(evidence), 1), 1.0 / len(evidence))
+    weights = likelihood
+    for _ in range(300):
+        weights = prior * likelihood
+        weights /= weights.sum(axis=0)
+        prior = weights.mean(axis=1, keepdims=True)
+    return weights
+
+
+def _factor(covariance: FloatArray, variances: FloatArray) -> FloatArray:
+    matrix = covariance.copy()
+    matrix[np.diag_indices(len(matrix))] += variances
+    return np.asarray(linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False), dtype=np.float64)
+
+
+def _evidence(covariance: FloatArray, releases: FloatArray, variances: FloatArray) -> FloatArray:
+    """Log marginal likelihood of each coordinate, without its constant; shape (p,)."""
+    factor = _factor(covariance, variances)
+    whitened = linalg.solve_triangular(factor, releases, lower=True, check_finite=False)
+    evidence: FloatArray = -0.5 * np.square(whitened).sum(axis=0) - float(np.log(np.diagonal(factor)).sum())
+    return evidence
+
+
+def _posterior(
+    covariance: FloatArray, releases: FloatArray, variances: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean and variance without the own release, and mean with it."""
+    inverse, info = linalg.lapack.dpotri(_factor(covariance, variances), lower=1, overwrite_c=1)
+    if info != 0:
+        raise ArithmeticError("the covariance of the releases is singular")
+    own = np.diagonal(inverse)[:, None]
+    weighted = np.tril(inverse) @ releases + np.tril(inverse, -1).T @ releases
+    # A prior that leaves nothing to learn gives a variance of 0 up to rounding.
+    variance = np.maximum(1.0 / own - variances[:, None], 1e-12 * np.diagonal(covariance)[:, None])
+    return releases - weighted / own, variance, releases - variances[:, None] * weighted

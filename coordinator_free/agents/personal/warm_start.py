@@ -1,0 +1,125 @@
+"""Coordinate descent from a private warm start (Bellet et al. 2018, section 5.1 and appendix C).
+
+Each agent first says a private anchor, then the network smooths the anchors (Eq. 16) for ``warm_updates`` - 1 releases
+that cost nothing, then it descends as in coordinate descent (Eq. 6). The anchor's epsilon is part of the budget.
+
+Rules that hold here:
+- Only the anchor and the descending updates hold anything of the data, and each of them is charged.
+- The descent starts from the agent's own last *released* model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from coordinator_free.agent import Setting
+from coordinator_free.agents.personal.anchors import Anchor
+from coordinator_free.agents.personal.coordinate_descent import CoordinateDescent
+from coordinator_free.agents.settings import SettingError
+from coordinator_free.privacy.mechanisms import Mechanism
+from coordinator_free.release import FloatArray, Release
+
+UPDATES = 10
+"""Releases of the warm start, the anchor included, where ``warm_updates`` is not given."""
+
+
+class WarmStart(CoordinateDescent):
+    """One agent that descends from propagated anchors.
+
+    Parameters in ``setting.learning``: those of `CoordinateDescent` but ``start``, those of `Anchor`, ``warm_updates``
+    (below ``updates``), ``warm_epsilon`` (the anchor's part of the budget), and optionally ``warm_mechanism`` and
+    ``warm_clip``, the anchor's own. ``setting.multipliers`` has one entry for each release; those of free releases are
+    not used.
+    """
+
+    name: ClassVar[str] = "warm-start"
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        learning = setting.learning
+        self._warm = warm_updates(learning, setting.updates)
+        private = setting.mechanism != "none"
+        family = str(learning.get("warm_mechanism", setting.mechanism)) if private else "none"
+        if family == "gaussian" and learning.get("anchor") == "objective-perturbation":
+            raise SettingError(
+                'learning.anchor = "objective-perturbation": the bound for its Gaussian noise is of a single release; '
+                'here it accepts learning.parameters.warm_mechanism = "gamma-norm"'
+            )
+        self._anchored = Anchor(
+            replace(
+                setting,
+                multipliers=setting.multipliers[:1],
+                mechanism=family,
+                clip=learning.get("warm_clip", setting.clip),
+            )
+        )
+        self._anchor: FloatArray | None = None
+
+    @staticmethod
+    def calibrate(
+        mechanism: str, releases: int, epsilon: float, delta: float, learning: Mapping[str, Any], dimension: int
+    ) -> FloatArray:
+        """The multipliers of ``releases`` releases: the anchor's, then those of the descent, together in the budget.
+
+        Gaussian releases share the budget exactly (1/scale^2 adds up); where the anchor has another mechanism, or none
+        of them is Gaussian, epsilons add.
+        """
+        from coordinator_free.privacy.accounting import AccountingError, calibrate
+        from coordinator_free.privacy.analytic_gaussian import gaussian_mu
+
+        given = {**learning, **learning.get("parameters", {})}
+        first = float(given.get("warm_epsilon", math.nan))
+        if not 0.0 < first < epsilon:
+            raise AccountingError(
+                f"learning.warm_epsilon = {first}; accepted: above 0, below privacy.epsilon {epsilon}"
+            )
+        family = str(given.get("warm_mechanism", mechanism))
+        warm = warm_updates(given, releases)
+        if mechanism == family == "gaussian":
+            ours, whole = gaussian_mu(first, delta), gaussian_mu(epsilon, delta)
+            anchor = 1.0 / ours
+            rest = np.full(releases - warm, math.sqrt((releases - warm) / (whole**2 - ours**2)) * (1.0 + 1e-9))
+        else:
+            # A pure anchor leaves all of delta to the descent.
+            split = delta / 2.0 if family == "gaussian" else 0.0
+            anchor = float(calibrate(family, 1, first, split, dimension=dimension)[0])
+            rest = calibrate(mechanism, releases - warm, epsilon - first, delta - split, dimension=dimension)
+        return np.concatenate(([anchor], np.ones(warm - 1), rest))
+
+    def wake(self) -> Release | None:
+        if self._next >= self._warm:
+            return super().wake()
+        if self._next == 0:
+            return self._say(self._own_anchor())
+        model = self._mixture()
+        model += self._pull * self._own_anchor()
+        model /= 1.0 + self._pull
+        return self._say(model)
+
+    def _own_anchor(self) -> FloatArray:
+        """The anchor, the same every time; after a restart it is computed again, with the same noise."""
+        if self._anchor is None:
+            self._anchor = self._anchored.vector(self.charge(0))
+        return self._anchor
+
+    def charge(self, index: int) -> Mechanism | None:
+        if index == 0:
+            return self._anchored.charge()
+        return super().charge(index) if index >= self._warm else None
+
+    def restore(self, state: Mapping[str, FloatArray], next_index: int) -> None:
+        super().restore(state, next_index)
+        self._anchor = None
+
+
+def warm_updates(learning: Mapping[str, Any], updates: int) -> int:
+    """How many releases the warm start has; raises `SettingError` unless it leaves some to the descent."""
+    warm = int(learning.get("warm_updates", UPDATES))
+    if not 1 <= warm < updates:
+        raise SettingError(f"learning.warm_updates = {warm}: must be 1 or more and below clock.updates = {updates}")
+    return warm

@@ -1,0 +1,187 @@
+"""The likelihood-ratio attack on objective perturbation (dual and penalty perturbation, perturbed local models).
+
+The agent releases f = argmin J(f) + e . f with noise e, J(f) = C/m sum_k loss(f . x_k, y_k) + w/2 |f|^2 + b . f.
+Whoever knows the records solves for the noise, e = -grad J(f), and the density of f is that of e times the determinant
+of J's Hessian at f (Chaudhuri, Monteleoni and Sarwate 2011).
+
+Rules that hold here:
+- States stay as they were recorded, so w and b are the same for both candidates; see `recorded_states` for why the
+  accounting covers that.
+- The release is rounded to the grid, so the noise is known up to (the curvature) * (half a step).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from coordinator_free.agent import Setting
+from coordinator_free.agents.admm.dual_perturbation import DualPerturbation
+from coordinator_free.attacks import observed_rounds
+from coordinator_free.attacks.inversion import Heard
+from coordinator_free.attacks.likelihood_ratio import FreshNoise, Replacement
+from coordinator_free.attacks.noise_tests import NoiseRow
+from coordinator_free.attacks.observed_rounds import Objective
+from coordinator_free.attacks.recorded_states import candidates
+from coordinator_free.privacy.gaussian_objective_perturbation import GaussianObjectivePerturbation
+from coordinator_free.privacy.mechanisms import GRID
+from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
+from coordinator_free.problem.objective import LocalProblem
+from coordinator_free.release import FloatArray, Release
+
+_NEWTON = 30
+_HALVINGS = 12
+_BLOCK = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Round(Objective):
+    """One release of a perturbed objective's minimiser, and its charge."""
+
+    mechanism: ObjectivePerturbation
+
+
+def observe(
+    algorithm: type[DualPerturbation], setting: Setting, recorded: Sequence[Release], heard: Heard
+) -> list[Round]:
+    """Each round's objective and charge, along the recorded releases. Raises `InversionError`."""
+    charges = algorithm(setting)
+    rounds = []
+    for seen in observed_rounds.observe(algorithm, setting, recorded, heard):
+        mechanism = charges.charge(seen.release.index)
+        assert isinstance(mechanism, ObjectivePerturbation)
+        rounds.append(Round(seen.release, seen.curvature, seen.linear, mechanism))
+    return rounds
+
+
+def noise_rows(agent: int, problem: LocalProblem, capacity: float, rounds: Sequence[Round]) -> list[NoiseRow]:
+    """The noise of every round, for the tests of the noise."""
+    return [
+        NoiseRow(agent, r.release.index, r.remainder(problem, capacity), r.mechanism, on_grid=False) for r in rounds
+    ]
+
+
+def worst_replacement(
+    setting: Setting, capacity: float, rounds: Sequence[Round], *, row_bound: float, record: int | None = None
+) -> tuple[Replacement, float]:
+    """The replacement that shifts the noise most, and the share of the charged sensitivity that it uses."""
+    problem = setting.problem
+    best: tuple[float, Replacement] | None = None
+    for candidate in candidates(setting, row_bound=row_bound, record=record):
+        x, y = problem.x[candidate.record], problem.y[candidate.record]
+        used = 0.0
+        for r in rounds:
+            f = r.release.vector
+            own, other = problem.loss.slope(np.array([f @ x, f @ candidate.x]), np.array([y, candidate.y]))
+            used += (
+                float(np.linalg.norm(own * x - other * candidate.x))
+                * capacity
+                / problem.records
+                / r.mechanism.sensitivity
+            )
+        if best is None or used > best[0]:
+            best = used, candidate
+    assert best is not None
+    return best[1], best[0] / max(1, len(rounds))
+
+
+def objective_scores(
+    setting: Setting,
+    capacity: float,
+    rounds: Sequence[Round],
+    replacement: Replacement,
+    trials: int,
+    noise: FreshNoise,
+) -> tuple[FloatArray, FloatArray]:
+    """Scores of ``trials`` fresh draws of every round, with the record as it is and with it replaced."""
+    problems = (setting.problem, replacement.apply(setting.problem))
+    scores = np.zeros((2, trials))
+    m, d = setting.problem.x.shape
+    block = max(1, _BLOCK // max(m, d * d))
+    products = [np.einsum("ki,kj->kij", p.x, p.x).reshape(m, d * d) for p in problems]
+    for world in (0, 1):
+        for r in rounds:
+            for low in range(0, trials, block):
+                count = min(block, trials - low)
+                drawn = _draw(r.mechanism, count, noise)
+                f = _minimisers(
+                    problems[world], products[world], capacity, r.curvature, r.linear + drawn, r.release.vector
+                )
+                f = np.rint(f / GRID) * GRID
+                scores[world, low : low + count] += _score(problems, products, capacity, r, f)
+    return scores[0], scores[1]
+
+
+def _score(
+    problems: tuple[LocalProblem, LocalProblem],
+    products: Sequence[FloatArray],
+    capacity: float,
+    r: Round,
+    f: FloatArray,
+) -> FloatArray:
+    """ln p(f | first) - ln p(f | second), shape (trials,)."""
+    parts = []
+    for problem, product in zip(problems, products, strict=True):
+        hessian = _hessians(problem, product, capacity, r.curvature, f)
+        density = r.mechanism.log_density(r.remainder(problem, capacity, f))
+        parts.append(density + np.linalg.slogdet(hessian)[1])
+    difference: FloatArray = parts[0] - parts[1]
+    return difference
+
+
+def _draw(mechanism: ObjectivePerturbation, trials: int, noise: FreshNoise) -> FloatArray:
+    if isinstance(mechanism, GaussianObjectivePerturbation):
+        return noise.normal(trials, mechanism.dimension) * mechanism.scale
+    length, direction = noise.polar(trials, mechanism.dimension)
+    drawn: FloatArray = direction * (length * mechanism.scale)[:, None]
+    return drawn
+
+
+def _hessians(problem: LocalProblem, product: FloatArray, capacity: float, w: float, f: FloatArray) -> FloatArray:
+    """The Hessian of J at each f (n, d), shape (n, d, d)."""
+    curvatures = problem.loss.curvature(f @ problem.x.T, problem.y)
+    d = f.shape[1]
+    matrices: FloatArray = ((capacity / problem.records) * (curvatures @ product)).reshape(-1, d, d)
+    matrices[:, np.arange(d), np.arange(d)] += w
+    return matrices
+
+
+def _minimisers(
+    problem: LocalProblem, product: FloatArray, capacity: float, w: float, linear: FloatArray, start: FloatArray
+) -> FloatArray:
+    """argmin of C/m sum loss + w/2 |f|^2 + b . f for each b (n, d): Newton's method, all at once, with backtracking."""
+    share = capacity / problem.records
+
+    def value(f: FloatArray) -> FloatArray:
+        fit = problem.loss.value(f @ problem.x.T, problem.y).sum(axis=1)
+        total: FloatArray = share * fit + 0.5 * w * np.square(f).sum(axis=1) + (linear * f).sum(axis=1)
+        return total
+
+    f = np.broadcast_to(start, linear.shape).copy()
+    now = value(f)
+    for _ in range(_NEWTON):
+        gradient = share * (problem.loss.slope(f @ problem.x.T, problem.y) @ problem.x) + w * f + linear
+        size = np.sqrt(np.square(gradient).sum(axis=1))
+        if bool((size <= 1e-10 + 1e-14 * np.sqrt(np.square(linear).sum(axis=1))).all()):
+            break
+        step = -np.linalg.solve(_hessians(problem, product, capacity, w, f), gradient[:, :, None])[:, :, 0]
+        slope = (gradient * step).sum(axis=1)
+        length = np.ones(len(f))
+        for _ in range(_HALVINGS):
+            there = value(f + length[:, None] * step)
+            short = there > now + 1e-4 * length * slope + 1e-12 * np.abs(now)
+            if not short.any():
+                break
+            length[short] *= 0.5
+        f += length[:, None] * step
+        now = value(f)
+    return f
+
+
+def affordable(trials: int, records: int, dimension: int, rounds: int) -> int:
+    """How many trials fit into about a minute of one core, at most ``trials``: a Newton step costs m d^2 a trial."""
+    step = records * dimension**2 + dimension**3
+    return min(trials, math.floor(2e11 / (4 * 6 * max(1, rounds) * step)))

@@ -1,0 +1,1 @@
+"""Network conditions and the choice of agents that a fault meets, as functions of a seed."""

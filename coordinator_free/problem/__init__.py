@@ -1,0 +1,1 @@
+"""Learning problems: losses, local problems, exact solvers, baselines."""

@@ -1,0 +1,84 @@
+"""Private baselines with a trusted party: whoever holds the records, or the parties' models, adds the noise.
+
+Rules that hold here:
+- What such a party makes public may be private; what the parties handed over to it is not, whatever epsilon says.
+- The noise is a baseline's, from a generator that others may hold: nothing is released.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from coordinator_free.privacy.accounting import total
+from coordinator_free.privacy.mechanisms import Laplace
+from coordinator_free.privacy.observer import noise_deviation
+from coordinator_free.problem.objective import LocalProblem
+from coordinator_free.release import FloatArray
+
+
+def everybody(problems: Sequence[LocalProblem], regularisation: float) -> LocalProblem:
+    """The problem of whoever holds all records; lambda = ``regularisation`` / all records."""
+    x = np.concatenate([problem.x for problem in problems])
+    y = np.concatenate([problem.y for problem in problems])
+    return replace(problems[0], x=x, y=y, regularisation=regularisation / max(len(y), 1))
+
+
+def noisy_descent(
+    problems: Sequence[LocalProblem],
+    epsilon: float,
+    delta: float,
+    *,
+    clip: float,
+    step: float,
+    steps: int,
+    random: np.random.Generator,
+) -> FloatArray:
+    """Gradient descent on all records from zero, Gaussian noise in every step (Wang, Ye and Xu 2017), shape (p,).
+
+    (epsilon, delta)-private for who sees all iterates: the mean gradient moves by 2 clip / n when one of the n records
+    is replaced.
+    """
+    records = sum(problem.records for problem in problems)
+    deviation = noise_deviation(epsilon, delta, clip, records, steps)
+    theta = np.zeros(problems[0].dimension)
+    for _ in range(steps):
+        gradient = random.normal(scale=deviation, size=theta.shape)
+        for problem in problems:
+            gradient += (problem.records / records) * problem.clipped_gradient(theta, clip, "l2")
+        theta = theta - step * gradient
+    return theta
+
+
+def average_of_minimisers(problems: Sequence[LocalProblem], convexity: float) -> FloatArray:
+    """The equal average of the parties' minimisers of mean loss + convexity/2 |theta|^2, shape (p,)."""
+    local = [replace(problem, regularisation=convexity / 2.0).minimiser() for problem in problems if problem.records]
+    return np.asarray(np.mean(local, axis=0))
+
+
+def output_perturbation_scale(problems: Sequence[LocalProblem], epsilon: float, convexity: float) -> float:
+    """The printed scale of the Laplace noise in each coordinate: 2 / (n_(1) epsilon convexity).
+
+    n_(1) is the smallest party's size. Source: Pathak, Rane and Raj (2010), *Multiparty differential privacy via
+    aggregation of locally trained classifiers*: an encrypted protocol adds it to the equal average of the minimisers.
+    """
+    smallest = min(problem.records for problem in problems if problem.records)
+    return 2.0 / (smallest * epsilon * convexity)
+
+
+def output_perturbation_epsilon(epsilon: float, delta: float, parties: int, dimension: int) -> float:
+    """The true epsilon of that noisy average at ``delta``, for who sees nothing but it.
+
+    From first principles, for rows of norm at most 1 and slopes of at most 1: let F = 1/n sum_k loss_k +
+    convexity/2 |theta|^2, and F' with one record replaced. Their gradients differ by (g - g')/n anywhere, of length at
+    most 2/n. At the minimiser of F' the gradient of F is therefore at most 2/n long, and F is strongly convex, so the
+    minimisers are at most 2 / (n convexity) apart in L2, and the average over the parties moves by at most
+    2 / (parties n_(1) convexity). Independent Laplace noise of scale b loses |shift|_1 / b, and in L1 the shift is up
+    to sqrt(dimension) times as long. Over the printed scale that is sqrt(dimension) / parties times epsilon: the
+    printed one drops 1 / parties, which is too much noise, and takes L2 for L1, which is too little.
+    """
+    shift = math.sqrt(dimension) / parties
+    return total([Laplace(shift, 1.0 / epsilon)], delta).epsilon

@@ -1,0 +1,1 @@
+"""What theorems say about a run: convergence, privacy design, staleness."""

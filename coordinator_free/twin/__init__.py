@@ -1,0 +1,1 @@
+"""All agents in one process on a virtual clock: a run, and a run executed again."""

@@ -1,0 +1,1 @@
+"""One agent's process, from readiness to farewell. Imports `traffic` and below."""

@@ -1,0 +1,65 @@
+"""Charge before you speak: keeps the ledger ahead of an agent's releases.
+
+Rules that hold here:
+- No release leaves the process before its charge is on disk.
+- Charges are reserved in groups, so that a fast clock does not wait for the disk; what was reserved and not sent is
+  spent all the same. A group is at most a twentieth of the budgeted releases.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator_free.agent import Agent
+from coordinator_free.privacy.ledger import Plan
+from node.folder.ledger import LedgerFile
+
+
+class Charger:
+    """The ledger of one agent in one run of at most ``releases`` releases.
+
+    Raises `LedgerError` where the ledger has no room for what the agent means to release.
+    """
+
+    def __init__(self, ledger: LedgerFile, agent: Agent, releases: int, run: bytes) -> None:
+        self._ledger = ledger
+        self._run = run.hex()
+        self._agent = agent
+        mechanisms = [agent.charge(index) for index in range(releases)]
+        ledger.admit(self._run, mechanisms)
+        self._plan = Plan.of(mechanisms)
+        self._next = ledger.next_index(self._run)
+
+    @property
+    def charged(self) -> int:
+        """Indices of this run that are charged, from 0 up."""
+        return self._next
+
+    def charge(self, index: int, **record: Any) -> None:
+        """Return once release ``index`` is charged on disk. Raises `LedgerError`, and then nothing may be sent.
+
+        Keyword arguments are written into the same record, atomically, and make the charge a group of one. Of an index
+        that a torn record charged, they are written without a charge.
+        """
+        if record and index < self._next:
+            self._ledger.keep(index, extra={"run": self._run, **record})
+            return
+        while index >= self._next:
+            last, mechanism = self._plan.alike(self._next)
+            if record:
+                last = self._next
+            self._ledger.reserve(self._next, last, mechanism, extra={"run": self._run, **record})
+            self._next = last + 1
+
+    def covers(self, first: int) -> bool:
+        """Whether every charged index from ``first`` on was charged what its release costs.
+
+        A torn record is charged for every run that it may be of, and may have been another's.
+        """
+        charged = [self._ledger.ledger.charged(self._run, index) for index in range(first, self._next)]
+        costs = [self._agent.charge(index) for index in range(first, self._next)]
+        return all(c is not None and c.mechanism == cost for c, cost in zip(charged, costs, strict=True))
+
+    def records(self) -> list[dict[str, Any]]:
+        """All charges of this run as they were written, in order."""
+        return self._ledger.records(self._run)

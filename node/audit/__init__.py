@@ -1,0 +1,1 @@
+"""What the eavesdropper could have learned, and the execution of a run again. Imports `traffic` and below."""

@@ -1,0 +1,162 @@
+"""Re-execution: is every recorded release what the agents' code says, given shard, secret and what it had heard?
+
+Rules that hold here:
+- On the build that made the run the comparison is bit for bit. On another one it is to 1e-9 before the noise, hence to
+  one step of the public grid after it, and the verdict says so.
+- What the log missed is filled in from the agents' journals. What nobody has is not verified, and is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coordinator_free.agent import Agent
+from coordinator_free.agents.registry import algorithm
+from coordinator_free.attacks.inversion import InversionError, invert
+from coordinator_free.privacy.mechanisms import GRID
+from coordinator_free.privacy.noise import Stream
+from coordinator_free.release import Release
+from coordinator_free.twin.run import reexecute
+from node.audit.recording import Recording, read_recording
+from node.dealing.folder import build
+from node.folder.shard import read_secret, setting
+from node.places import agent_folder
+
+CLOSE = 1e-9
+"""Largest difference of exact values between builds."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where record and code part: agent, index, how, and what the release was computed from."""
+
+    agent: int
+    index: int
+    reason: str
+    computed_from: str
+
+    def in_words(self) -> str:
+        return f"agent {self.agent} release {self.index}: {self.reason}; computed from {self.computed_from}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``differences``: the first of each agent, in the order in which they were heard; ``findings``: frames that are
+    wrong by themselves; ``exact``: whether the comparison was bit for bit; ``missing``: releases that nobody has;
+    ``stopped``: where an agent could not be followed further, because what it used is missing.
+    """
+
+    agents: int
+    releases: int
+    filled: int
+    missing: int
+    exact: bool
+    differences: tuple[Difference, ...]
+    stopped: tuple[Difference, ...]
+    findings: tuple[str, ...]
+    damage: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        wrong = self.differences or self.findings
+        return not wrong and not self.stopped and self.missing == 0 and self.releases > 0
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "ok": self.ok,
+            "agents": self.agents,
+            "releases": self.releases,
+            "filled_from_journals": self.filled,
+            "missing": self.missing,
+            "bit_for_bit": self.exact,
+            "differences": [vars(difference) for difference in self.differences],
+            "not_followed_further": [vars(stop) for stop in self.stopped],
+            "findings": list(self.findings),
+            "damage": list(self.damage),
+        }
+
+
+def verify(folder: Path) -> Verdict:
+    """Re-execute every release of the run in ``folder``; raises what `read_recording` and `read_secret` raise."""
+    recording = read_recording(folder)
+    run = recording.run
+    exact = build() == run.manifest["build"]
+    make = algorithm(str(run.manifest["algorithm"]))
+    differences: list[Difference] = []
+    stopped: list[Difference] = []
+    for agent in range(run.agents):
+        recorded = recording.of(agent)
+        secret = read_secret(agent_folder(folder, agent) / "secret")
+        code = make(setting(run.rows[agent], run.public[agent], secret))  # type: ignore[call-arg]
+        compare = _bits if exact else _nearly
+        found = compare(code, recording, recorded, secret)
+        if found is not None:
+            index, reason = found
+            release = next(r for r in recorded if r.index == index)
+            lacking = any(pair not in recording.heard for pair in release.used)
+            (stopped if lacking else differences).append(Difference(agent, index, reason, computed_from(release)))
+    late = max(recording.first_ns.values(), default=0) + 1
+    differences.sort(key=lambda d: (recording.first_ns.get((d.agent, d.index), late), d.index, d.agent))
+    return Verdict(
+        agents=run.agents,
+        releases=len(recording.heard),
+        filled=len(recording.filled),
+        missing=_missing(recording),
+        exact=exact,
+        differences=tuple(differences),
+        stopped=tuple(stopped),
+        findings=tuple(recording.findings),
+        damage=tuple(recording.damage),
+    )
+
+
+def computed_from(release: Release, most: int = 12) -> str:
+    """What a release was computed from, as a person would say it."""
+    own = [index for sender, index in release.used if sender == release.sender]
+    others = [f"{index} of agent {sender}" for sender, index in release.used if sender != release.sender]
+    told = f"its release {own[-1]}" if own else "the start"
+    if others:
+        more = f" and {len(others) - most} more" if len(others) > most else ""
+        told += " and releases " + ", ".join(others[:most]) + more
+    return told
+
+
+def _bits(
+    code: Agent,
+    recording: Recording,
+    recorded: Sequence[Release],
+    secret: bytes,  # noqa: ARG001
+) -> tuple[int, str] | None:
+    found = reexecute(code, recording.heard, recorded)
+    return None if found is None else (found.index, found.reason)
+
+
+def _nearly(code: Agent, recording: Recording, recorded: Sequence[Release], secret: bytes) -> tuple[int, str] | None:
+    """Another build: each release against code that goes on from the recorded ones, so that nothing adds up."""
+    try:
+        rows = invert(code, recorded, recording.heard)
+    except InversionError as error:
+        return (recorded[0].index if recorded else 0), str(error)
+    for row in rows:
+        vector, due, allowed = row.release.vector, row.exact, CLOSE
+        if row.mechanism is not None:
+            noise = row.mechanism.noise(vector.shape[0], Stream(secret, row.release.index))
+            due, allowed = np.rint(row.exact / GRID) * GRID + noise, 1.5 * GRID
+        largest = float(np.abs(vector - due).max(initial=0.0))
+        if not largest <= allowed:
+            return row.release.index, f"the vector differs by up to {largest:.3g} (other build: {allowed:.2g} allowed)"
+    return None
+
+
+def _missing(recording: Recording) -> int:
+    missing = 0
+    for agent, ranges in recording.capture.missing.items():
+        for first, last in ranges:
+            if last is not None:
+                missing += sum((agent, index) not in recording.heard for index in range(first, last + 1))
+    return missing

@@ -1,0 +1,1 @@
+"""From a configuration and its data to a run's folder. Imports `traffic` and below."""

@@ -1,0 +1,1 @@
+"""Many runs: trials, comparisons, tuning, the papers' figures. Imports `worlds` and below."""

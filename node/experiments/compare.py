@@ -1,0 +1,287 @@
+"""Several configurations beside each other at equal total privacy, over several seeds, with the baselines of the data.
+
+Rules that hold here:
+- Private configurations spend the same total (epsilon, delta), or they are not compared. One without privacy is shown,
+  and says so.
+- A seed deals rows, graph and clocks alike for all configurations, so that differences are of one and the same deal.
+- Over processes every run charges its own ledgers: runs on the same rows add up. In the twin nothing is sent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from coordinator_free.problem import baselines
+from coordinator_free.problem.losses import Squared
+from coordinator_free.problem.objective import ProblemError
+from coordinator_free.release import FloatArray
+from node.configuration.reading import Configuration, load
+from node.experiments.trial import Trial, TrialError, play, seeded
+
+BASELINES = "baseline"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing compared. Arrays hold one number a seed; ``gain`` is over agents alone, positive is better."""
+
+    what: str
+    kind: str
+    private: bool
+    epsilon: float | None
+    mean: FloatArray
+    worst: FloatArray
+    smallest_quarter: FloatArray
+    gain: FloatArray | None
+
+    def summary(self) -> dict[str, Any]:
+        """Plain values: averages, the deviation over seeds, the gain and half of its 95% interval."""
+        return {
+            "configuration": self.what,
+            "model": self.kind,
+            "private": self.private,
+            "epsilon": self.epsilon,
+            "mean": _mean(self.mean),
+            "deviation": _deviation(self.mean),
+            "worst": _mean(self.worst),
+            "smallest_quarter": _mean(self.smallest_quarter),
+            "gain": None if self.gain is None else _mean(self.gain),
+            "gain_half_width": None if self.gain is None else half_width(self.gain),
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All rows, and what was equal: metric, budget, seeds."""
+
+    rows: list[Row]
+    metric: str
+    larger_is_better: bool
+    epsilon: float | None
+    delta: float | None
+    record: str
+    seeds: list[int]
+    world: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "world": self.world,
+            "seeds": self.seeds,
+            "metric": {"name": self.metric, "larger_is_better": self.larger_is_better},
+            "budget": None if self.epsilon is None else {"epsilon": self.epsilon, "delta": self.delta},
+            "record": self.record,
+            "rows": [row.summary() for row in self.rows],
+        }
+
+    def table(self) -> dict[str, list[Any]]:
+        """Columns with one entry for each row and seed, for Parquet."""
+        columns: dict[str, list[Any]] = {
+            name: []
+            for name in ("configuration", "model", "seed", "epsilon", "mean", "worst", "smallest_quarter", "gain")
+        }
+        for row in self.rows:
+            for k, seed in enumerate(self.seeds):
+                for name, value in (
+                    ("configuration", row.what),
+                    ("model", row.kind),
+                    ("seed", seed),
+                    ("epsilon", row.epsilon),
+                    ("mean", float(row.mean[k])),
+                    ("worst", float(row.worst[k])),
+                    ("smallest_quarter", float(row.smallest_quarter[k])),
+                    ("gain", None if row.gain is None else float(row.gain[k])),
+                ):
+                    columns[name].append(value)
+        return columns
+
+
+def named(paths: Sequence[Path], overrides: Sequence[str]) -> dict[str, Configuration]:
+    """The configurations by run.name, made different where two have the same."""
+    found: dict[str, Configuration] = {}
+    for path in paths:
+        configuration = load(path, overrides)
+        name, number = configuration.run.name, 2
+        while name in found:
+            name, number = f"{configuration.run.name}-{number}", number + 1
+        found[name] = configuration
+    return found
+
+
+def check(configurations: dict[str, Configuration]) -> None:
+    """Raises `TrialError` unless these can be compared."""
+    first_name, first = next(iter(configurations.items()))
+    spender: tuple[str, float | None, float | None] | None = None
+    for name, c in configurations.items():
+        if c.data != first.data or c.learning.loss != first.learning.loss:
+            raise TrialError(
+                f"{name}: its [data] or learning.loss differs from {first_name}'s; accepted: configurations of one task"
+            )
+        if not c.private:
+            continue
+        budget = (name, c.privacy.epsilon, c.privacy.delta or 0.0)
+        if spender is None:
+            spender = budget
+        elif spender[1:] != budget[1:]:
+            raise TrialError(
+                f"{name}: privacy.epsilon = {budget[1]:g}, delta = {budget[2]:g}, but {spender[0]} has {spender[1]:g}, "
+                f"{spender[2]:g}; accepted: one total for all, as --set privacy.epsilon={spender[1]:g}"
+            )
+
+
+def compare(
+    configurations: dict[str, Configuration],
+    seeds: Sequence[int],
+    world: str,
+    folder: Path,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Run everything; ``folder`` is where runs over processes have their folders."""
+    check(configurations)
+    scored: dict[tuple[str, str], list[FloatArray]] = {}
+    spent: dict[str, float] = {}
+    records: list[list[int]] = []
+    judge, record = None, ""
+    for seed in seeds:
+        for k, (name, configuration) in enumerate(configurations.items()):
+            tell(f"{name}, seed {seed}")
+            label = f"{name}-{seed}"
+            trial = play(
+                seeded(configuration, seed, simulation=configuration.run.simulation, name=label), world, folder / label
+            )
+            judge, record = trial.judge, trial.preparation.dealt.record
+            if k == 0:
+                records.append(trial.records)
+                for kind, one in baseline_scores(trial).items():
+                    scored.setdefault((BASELINES, kind), []).append(one)
+            for kind, own in models_of(trial).items():
+                scored.setdefault((name, kind), []).append(trial.scores(own))
+            if trial.epsilon is not None:
+                spent[name] = max(spent.get(name, 0.0), trial.epsilon)
+    assert judge is not None
+    sign = 1.0 if judge.larger_is_better else -1.0
+    alone = scored.get((BASELINES, "alone"))
+    rows = []
+    for (name, kind), values in scored.items():
+        found = [
+            baselines.summary(one, sizes, larger_is_better=judge.larger_is_better)
+            for one, sizes in zip(values, records, strict=True)
+        ]
+        means = _column(found, "mean")
+        gain = None
+        if alone is not None and (name, kind) != (BASELINES, "alone"):
+            gain = sign * (means - np.array([float(np.nanmean(one)) for one in alone]))
+        private = name != BASELINES and configurations[name].private
+        rows.append(
+            Row(
+                name,
+                kind,
+                private,
+                spent.get(name),
+                means,
+                _column(found, "worst"),
+                _column(found, "smallest_quarter"),
+                gain,
+            )
+        )
+    budgets = [c.privacy for c in configurations.values() if c.private]
+    return Comparison(
+        rows=rows,
+        metric=judge.metric,
+        larger_is_better=judge.larger_is_better,
+        epsilon=budgets[0].epsilon if budgets else None,
+        delta=(budgets[0].delta or 0.0) if budgets else None,
+        record=record,
+        seeds=list(seeds),
+        world=world,
+    )
+
+
+def models_of(trial: Trial) -> dict[str, FloatArray]:
+    """What a run offers: own last models, the average of what was released, the free finish."""
+    found = {"together": trial.models}
+    if trial.is_consensus and trial.releases:
+        found["average of what was released"] = trial.released_average
+    if trial.finishes is not None:
+        found["free finish"] = trial.finishes
+    return found
+
+
+def baseline_scores(trial: Trial) -> dict[str, FloatArray]:
+    """Scores (n,) of everybody alone, also with ridge and l1 penalties at their best, and of one pooled model."""
+    tests = trial.tests
+    found = {"zero model": trial.scores(np.zeros(trial.preparation.dealt.dimension))}
+    try:
+        found["alone"] = trial.scores(baselines.alone(trial.problems))
+        regularisation = trial.preparation.configuration.learning.regularisation
+        found["pooled"] = trial.scores(baselines.pooled(trial.problems, regularisation))
+    except ProblemError:  # logistic loss without regularisation has no minimiser
+        pass
+    size = sum(problem.x.size for problem in trial.problems)
+    if isinstance(trial.judge, Squared) or size <= SMALL:
+        found["alone, best ridge"] = trial.scores(baselines.best_alone(trial.problems, tests)[0])
+    if trial.preparation.agents * max(trial.records) * trial.preparation.dealt.dimension <= SMALL:
+        found["alone, best l1"] = trial.scores(baselines.best_sparse(trial.problems, tests)[0])
+    return found
+
+
+SMALL = 5_000_000
+"""Numbers in all records above which the baselines that try many penalties are left out."""
+
+
+def half_width(values: FloatArray) -> float | None:
+    """Half of the 95% interval (Student) of a mean over independent seeds; None for one seed."""
+    if len(values) < 2:
+        return None
+    return float(stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values)))
+
+
+def picture(comparison: Comparison) -> bytes:
+    """A PNG: mean and deviation over seeds of everything compared."""
+    from node.experiments.charts import draw_marks
+
+    better = "higher" if comparison.larger_is_better else "lower"
+    budget = "" if comparison.epsilon is None else f", epsilon {comparison.epsilon:g} in total"
+    best = sorted(comparison.rows, key=lambda row: float(row.mean.mean()), reverse=comparison.larger_is_better)
+    marks = [
+        (
+            row.kind if row.what == BASELINES else f"{row.what}: {row.kind}",
+            float(row.mean.mean()),
+            _deviation(row.mean) or 0.0,
+        )
+        for row in best
+        if math.isfinite(float(row.mean.mean()))
+    ]
+    below = f"mean over agents, bars: deviation over {len(comparison.seeds)} seed(s); {better} is better{budget}"
+    return draw_marks(f"Held-out {comparison.metric}", below, marks)
+
+
+def parquet(comparison: Comparison) -> bytes | None:
+    """The table as Parquet; None where pyarrow is not installed."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet as writer
+    except ImportError:
+        return None
+    sink = pa.BufferOutputStream()
+    writer.write_table(pa.table(comparison.table()), sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _column(found: Sequence[dict[str, float | None]], name: str) -> FloatArray:
+    return np.array([math.nan if one[name] is None else one[name] for one in found], dtype=np.float64)
+
+
+def _mean(values: FloatArray) -> float | None:
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if finite.size else None
+
+
+def _deviation(values: FloatArray) -> float | None:
+    return float(np.std(values, ddof=1)) if len(values) > 1 else None

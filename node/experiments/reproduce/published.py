@@ -1,0 +1,124 @@
+"""Agents that say what papers 000 and 001 print, and charge what it truly costs.
+
+Rules that hold here:
+- The noise is the printed one; the charge is the right one for it. The ledger of such a run counts, it does not limit.
+- None of these is for real use: each docstring says what is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from coordinator_free.agent import Setting
+from coordinator_free.agents.admm.dual_perturbation import DualPerturbation
+from coordinator_free.agents.admm.modified_admm import ModifiedAdmm
+from coordinator_free.agents.admm.penalty_perturbation import PenaltyPerturbation, round_cost
+from coordinator_free.agents.admm.primal_perturbation import PrimalPerturbation
+from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
+from coordinator_free.release import FloatArray
+
+
+class _AlphaARound:
+    """Spends ``alpha`` a round, as printed, whatever the configured total."""
+
+    @staticmethod
+    def calibrate(
+        mechanism: str,  # noqa: ARG004
+        releases: int,
+        epsilon: float,  # noqa: ARG004
+        delta: float,  # noqa: ARG004
+        learning: Mapping[str, Any],
+        dimension: int,  # noqa: ARG004
+    ) -> FloatArray:
+        """1 / alpha for each round: the printed claim."""
+        return np.full(releases, 1.0 / float(learning["parameters"]["alpha"]))
+
+
+class PublishedDual(_AlphaARound, DualPerturbation):
+    """DVP as printed (Zhang and Zhu 2017, Algorithm 2), ``alpha`` a round.
+
+    It claims alpha for each round with noise of rate zeta = alpha_hat, although two noise vectors differ by up to 2,
+    and says nothing of the total. Takes alpha_hat = alpha - 2 ln(1 + c1/k) where that is above 0; otherwise
+    Phi = C c1 / (B (e^(alpha/4) - 1)) - rho and alpha_hat = alpha/2.
+    """
+
+    name: ClassVar[str] = "dvp as published"
+
+    def _perturbation(self, index: int) -> tuple[float, ObjectivePerturbation]:
+        alpha, shift = 1.0 / float(self._setting.multipliers[index]), self._gradient_shift()
+        bend = self._problem.loss.curvature_bound * self._capacity / self._problem.records
+        w = self.curvature(index)
+        hat, phi = alpha - 2.0 * math.log1p(bend / w), 0.0
+        if hat <= 0.0:
+            hat, phi = alpha / 2.0, max(0.0, bend / math.expm1(alpha / 4.0) - self._rho)
+        # A shift of 2 L costs 2 zeta, not the printed zeta.
+        jacobian = math.log1p(bend / (w + phi))
+        return phi, ObjectivePerturbation(shift, shift / (2.0 * hat), jacobian, self._setting.dimension)
+
+
+class PublishedPrimal(_AlphaARound, PrimalPerturbation):
+    """PVP as printed (Algorithm 3), ``alpha`` a round: the agent's own noise comes back in its next step."""
+
+    name: ClassVar[str] = "pvp as published"
+
+
+class GivenRates(PenaltyPerturbation):
+    """PP with the noise rates alpha_i(t) of Zhang, Khalili and Liu (2018), section 5.2, all agents the same.
+
+    ``parameters``: ``alpha`` the first rate, ``alpha_growth`` a factor a round. What a round costs follows from the
+    agent's own number of records, so small agents pay more; the paper's bound (Eq. 26) is looser.
+    """
+
+    name: ClassVar[str] = "pp with given rates"
+
+    def __init__(self, setting: Setting) -> None:
+        learning = setting.learning
+        t = np.arange(setting.updates)
+        rates = float(learning["alpha"]) * float(learning.get("alpha_growth", 1.0)) ** t
+        penalties = float(learning["penalty"]) * float(learning.get("penalty_growth", 1.0)) ** t
+        sharers = int(learning["agents"]) if learning.get("regulariser") == "shared" else 1
+        costs = [
+            round_cost(
+                float(alpha),
+                float(eta),
+                len(setting.neighbours),
+                max(1, setting.problem.records),
+                float(learning["capacity"]),
+                float(learning["rho"]) / sharers,
+            )
+            for alpha, eta in zip(rates, penalties, strict=True)
+        ]
+        super().__init__(replace(setting, multipliers=1.0 / np.array(costs)))
+
+    @staticmethod
+    def calibrate(
+        mechanism: str,  # noqa: ARG004
+        releases: int,
+        epsilon: float,  # noqa: ARG004
+        delta: float,  # noqa: ARG004
+        learning: Mapping[str, Any],  # noqa: ARG004
+        dimension: int,  # noqa: ARG004
+    ) -> FloatArray:
+        """Stand-ins: each agent works its own out."""
+        return np.ones(releases)
+
+
+class OwnPenalties(ModifiedAdmm):
+    """M-ADMM where every agent has a penalty and a growth of its own (Zhang, Khalili and Liu 2018, section 5.1).
+
+    ``parameters``: ``starts`` and ``growths``, one for each agent. Growing without bound, they freeze the iterates.
+    """
+
+    name: ClassVar[str] = "m-admm with own penalties"
+
+    def __init__(self, setting: Setting) -> None:
+        learning = dict(setting.learning)
+        start = float(learning["starts"][setting.agent])
+        growth = float(learning["growths"][setting.agent])
+        learning["penalties"] = (start * growth ** np.arange(setting.updates)).tolist()
+        super().__init__(replace(setting, learning=learning))

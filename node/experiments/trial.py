@@ -1,0 +1,230 @@
+"""One run of a configuration for whoever compares several: what was said, and the models that came of it.
+
+Rules that hold here:
+- In the twin nothing leaves this process and no ledger is charged; what the releases would cost is computed from the
+  agents' own charges. Over processes it is a run like any other, with its folder, its ledgers and its log.
+- Whoever compares holds the data, as whoever deals does. Figures computed from it are not covered by epsilon.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coordinator_free.agent import Activation, Agent
+from coordinator_free.agents.registry import algorithm, make, releases_models
+from coordinator_free.clocks import own_rate, waits
+from coordinator_free.privacy.accounting import total
+from coordinator_free.privacy.mechanisms import NORMS
+from coordinator_free.privacy.noise import simulation_secret
+from coordinator_free.problem import baselines
+from coordinator_free.problem.losses import Loss, loss
+from coordinator_free.problem.objective import LocalProblem
+from coordinator_free.release import FloatArray, Release
+from coordinator_free.twin.run import run_asynchronous, run_rounds
+from node.configuration.data import DataSection
+from node.configuration.reading import Configuration, from_table, set_value
+from node.data import Dealt, deal
+from node.dealing.folder import Preparation, prepare
+from node.folder.shard import setting
+
+WORLDS = ("processes", "twin")
+
+
+class TrialError(ValueError):
+    """A comparison that cannot be made; one line."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What one run gave. ``models`` are the agents' own last ones, (n, p); ``finishes`` those that nobody ever hears.
+
+    ``epsilon`` is the largest total over agents at the configured delta, None without privacy.
+    """
+
+    preparation: Preparation
+    releases: Sequence[Release]
+    models: FloatArray
+    finishes: FloatArray | None
+    epsilon: float | None
+    accountant: str | None
+
+    @property
+    def judge(self) -> Loss:
+        return loss(self.preparation.configuration.learning.loss)
+
+    @cached_property
+    def problems(self) -> list[LocalProblem]:
+        return self.preparation.problems()
+
+    @cached_property
+    def tests(self) -> list[tuple[FloatArray, FloatArray]]:
+        return [(shard.x_test, shard.y_test) for shard in self.preparation.dealt.shards]
+
+    @property
+    def records(self) -> list[int]:
+        return [shard.records for shard in self.preparation.dealt.shards]
+
+    def scores(self, models: FloatArray) -> FloatArray:
+        """The metric of each agent's model (or one model for all) on its own held-out rows, shape (n,)."""
+        return baselines.scores(models, self.tests, self.judge)
+
+    @property
+    def is_consensus(self) -> bool:
+        """Whether the agents seek one common model, and release models."""
+        name = self.preparation.configuration.learning.algorithm
+        kind = algorithm(name)
+        return kind.activation is Activation.ROUNDS and not kind.addressed and releases_models(name)
+
+    def vector(self, release: Release) -> FloatArray:
+        """The model in a release."""
+        p = self.preparation.dealt.dimension
+        if self.preparation.configuration.learning.algorithm == "gossip-admm":
+            return release.vector[1 : 1 + p]
+        return release.vector
+
+    @property
+    def released_average(self) -> FloatArray:
+        """The average over agents and rounds of what was released, shape (p,)."""
+        return np.asarray(np.mean([self.vector(release) for release in self.releases], axis=0))
+
+    def moments(self, count: int, start: FloatArray | None = None) -> Iterator[tuple[int, FloatArray]]:
+        """(releases so far, the models as released (n, p)) at about ``count`` moments, the first and the last too.
+
+        Models are ``start`` (zeros if not given) until their agent speaks; the array is reused.
+        """
+        n, p = self.preparation.agents, self.preparation.dealt.dimension
+        models = np.zeros((n, p)) if start is None else np.array(start)
+        every = max(1, len(self.releases) // count)
+        yield 0, models
+        for heard, release in enumerate(self.releases, 1):
+            models[release.sender] = self.vector(release)
+            if heard % every == 0 or heard == len(self.releases):
+                yield heard, models
+
+
+def configured(table: Mapping[str, Any], changes: Mapping[str, Any], overrides: Sequence[str] = ()) -> Configuration:
+    """The configuration in ``table``, with ``overrides`` (section.key=value) and then ``changes`` ("section.key")."""
+    made: dict[str, Any] = deepcopy(dict(table))
+    for override in overrides:
+        set_value(made, override)
+    for path, value in changes.items():
+        section, _, key = path.partition(".")
+        if value is None:
+            made.get(section, {}).pop(key, None)
+        else:
+            made.setdefault(section, {})[key] = value
+    return from_table(made)
+
+
+def seeded(
+    configuration: Configuration, seed: int, *, simulation: bool = False, name: str | None = None
+) -> Configuration:
+    """The same with another run.seed and, if ``simulation``, noise drawn from it."""
+    run = configuration.run.model_copy(
+        update={"seed": seed, "simulation": simulation, "name": name or configuration.run.name}
+    )
+    return configuration.model_copy(update={"run": run})
+
+
+def in_twin(preparation: Preparation) -> Trial:
+    """Run the prepared agents in this process, on a virtual clock; noise from the seed in a simulation."""
+    c = preparation.configuration
+    agents = [
+        make(
+            c.learning.algorithm,
+            setting(
+                preparation.rows(i),
+                preparation.public(i),
+                simulation_secret(preparation.seed, i) if c.run.simulation else os.urandom(32),
+            ),
+        )
+        for i in range(preparation.agents)
+    ]
+    if algorithm(c.learning.algorithm).activation is Activation.ROUNDS:
+        transcript = run_rounds(agents, preparation.network)
+    else:
+        seed = preparation.seed
+        clocks = [waits(seed, i, own_rate(c.clock.rate, c.clock.drift, seed, i)) for i in range(preparation.agents)]
+        transcript = run_asynchronous(agents, preparation.network, rate=c.clock.rate, seed=seed, clocks=clocks)
+    finishes = [finish for finish in transcript.finishes if finish is not None]
+    epsilon, accountant = _cost(preparation, agents) if c.private else (None, None)
+    return Trial(
+        preparation=preparation,
+        releases=transcript.releases,
+        models=np.stack([agent.model for agent in agents]),
+        finishes=np.stack(finishes) if len(finishes) == len(agents) else None,
+        epsilon=epsilon,
+        accountant=accountant,
+    )
+
+
+def _cost(preparation: Preparation, agents: Sequence[Agent]) -> tuple[float, str]:
+    """The largest total over agents; those whose releases cost alike are accounted once."""
+    delta = preparation.configuration.privacy.delta or 0.0
+    found = []
+    for i, agent in enumerate(agents):
+        plan = [agent.charge(k) for k in range(int(preparation.public(i)["releases"]))]
+        spent = total(plan, delta)
+        found.append((spent.epsilon, spent.accountant))
+    return max(found)
+
+
+def over_processes(configuration: Configuration, folder: Path) -> Trial:
+    """Run it with one process for each agent in the new run folder ``folder``; raises if any of them fails."""
+    from node.folder.run import read_final
+    from node.folder.spending import spent
+    from node.traffic.run_logs import releases_of
+    from node.worlds import launcher
+
+    launcher.check_socket_paths(configuration)
+    manifest = launcher.deal(configuration, folder)
+    watch = launcher.run_in_processes(folder, configuration, int(manifest["agents"]))
+    if watch.failures:
+        failure = watch.failures[0]
+        words = "; ".join(str(word) for word in failure.get("last_words", []))
+        raise launcher.RunFailure(f"{folder.name}: {failure['who']} did not finish: {words}")
+    preparation = prepare(configuration, dealt=_dealt_alike(configuration))
+    finals = [read_final(folder, agent) for agent in range(preparation.agents)]
+    finishes = [final["finish"] for final in finals if "finish" in final]
+    spending = spent(folder) if configuration.private else None
+    summary = spending.as_results() if spending is not None else {}
+    return Trial(
+        preparation=preparation,
+        releases=[release for _, release in releases_of(folder).values()],
+        models=np.stack([final["model"] for final in finals]),
+        finishes=np.stack(finishes) if len(finishes) == len(finals) else None,
+        epsilon=summary.get("charged_max"),
+        accountant=summary.get("accountant"),
+    )
+
+
+def _dealt_alike(configuration: Configuration) -> Dealt | None:
+    """The rows, kept for the next run that is dealt alike; None where no seed says how they are dealt."""
+    if configuration.run.seed is None:
+        return None
+    norm = NORMS.get(configuration.privacy.mechanism)
+    return _dealt(configuration.data.model_dump_json(), configuration.run.seed, configuration.private, norm)
+
+
+@lru_cache(maxsize=2)
+def _dealt(section: str, seed: int, private: bool, norm: str | None) -> Dealt:
+    return deal(DataSection.model_validate_json(section), seed=seed, private=private, norm=norm)
+
+
+def play(configuration: Configuration, world: str, folder: Path | None = None) -> Trial:
+    """One run in ``world``; ``folder`` is the run's folder where it has one."""
+    if world not in WORLDS:
+        raise TrialError(f"--world {world}: accepted are {' and '.join(WORLDS)}")
+    if world == "twin":
+        return in_twin(prepare(configuration, dealt=_dealt_alike(configuration)))
+    if folder is None:
+        raise TrialError("a run over processes needs a folder")
+    return over_processes(configuration, folder)

@@ -1,0 +1,114 @@
+"""A run's folder, read as a whole: by whoever dealt the data, after the run. No agent ever does this."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coordinator_free.problem.objective import LocalProblem
+from coordinator_free.release import FloatArray
+from node.configuration.reading import Configuration, load
+from node.folder.arrays import unpacked
+from node.folder.shard import Rows, read_rows, setting
+from node.places import agent_folder, shard_path
+from topology.network import Network, from_edges
+
+
+class RunFolderError(ValueError):
+    """A folder that is no run, or one that is not whole; one line."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """What a run was dealt: configuration, manifest, and of each agent its rows and public numbers, in agent order."""
+
+    folder: Path
+    configuration: Configuration
+    manifest: dict[str, Any]
+    rows: tuple[Rows, ...]
+    public: tuple[dict[str, Any], ...]
+
+    @property
+    def agents(self) -> int:
+        return len(self.rows)
+
+    @property
+    def run(self) -> bytes:
+        """The run's id, 16 bytes."""
+        return bytes.fromhex(self.manifest["run"])
+
+    @property
+    def records(self) -> FloatArray:
+        """m_i, shape (n,)."""
+        return np.array([len(rows.y) for rows in self.rows], dtype=np.float64)
+
+    @property
+    def confidences(self) -> FloatArray:
+        return np.array([public["confidence"] for public in self.public])
+
+    @cached_property
+    def problems(self) -> tuple[LocalProblem, ...]:
+        return tuple(setting(rows, public, b"").problem for rows, public in zip(self.rows, self.public, strict=True))
+
+    @cached_property
+    def network(self) -> Network:
+        """The graph, with exactly the weights that the agents were given."""
+        edges = [
+            (public["agent"], j, weight)
+            for public in self.public
+            for j, weight in zip(public["neighbours"], public["weights"], strict=True)
+            if public["agent"] < j
+        ]
+        return from_edges(self.agents, edges)
+
+    def final(self, agent: int) -> dict[str, FloatArray]:
+        """``model`` and, if there was a free finish, ``finish``, each (p,); empty if the agent left none."""
+        return read_final(self.folder, agent)
+
+    def counted(self, agent: int) -> dict[str, Any]:
+        """What the agent counted of itself; empty if it left nothing."""
+        return read_json(agent_folder(self.folder, agent) / "final.json")
+
+
+def read_run(folder: Path) -> RunFolder:
+    """Read a run's folder, all shards too; raises `RunFolderError` or another ValueError of one line."""
+    manifest = read_manifest(folder)
+    read = [read_rows(shard_path(folder, agent)) for agent in range(manifest["agents"])]
+    return RunFolder(
+        folder=folder,
+        configuration=load(folder / "config.toml"),
+        manifest=manifest,
+        rows=tuple(rows for rows, _ in read),
+        public=tuple(public for _, public in read),
+    )
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest; raises `RunFolderError` where there is none."""
+    manifest = read_json(folder / "manifest.json")
+    if "agents" not in manifest:
+        raise RunFolderError(f"{folder} is not a run's folder: it has no manifest.json")
+    return manifest
+
+
+def read_final(folder: Path, agent: int) -> dict[str, FloatArray]:
+    """The arrays that an agent left at its end; empty if it left none that can be read."""
+    try:
+        return unpacked((agent_folder(folder, agent) / "final.npz").read_bytes())
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+        return {}
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object; empty if the file is missing or is none."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}

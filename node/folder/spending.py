@@ -1,0 +1,92 @@
+"""What the ledgers of a run's folder hold: read after the run, without the lock that a speaking agent has."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coordinator_free.privacy.accounting import total
+from coordinator_free.privacy.ledger import Budget, Charge, LedgerError
+from coordinator_free.release import FloatArray
+from node.folder.ledger import LedgerFile
+
+
+@dataclass(frozen=True)
+class Spending:
+    """Per agent: epsilon charged so far, shape (n,); infinite where something was released without noise, or where the
+    ledger cannot be read.
+
+    ``budget`` and ``delta`` are the largest agent's, None without a budget; ``accountant`` found the largest epsilon.
+    """
+
+    epsilons: FloatArray
+    budget: float | None
+    delta: float | None
+    accountant: str | None
+    charged: int
+    """Indices charged over all agents, with noise or without."""
+
+    def as_results(self) -> dict[str, Any]:
+        """The ``epsilon`` of results.json; null without a budget."""
+        known = self.budget is not None and len(self.epsilons) > 0
+        largest = float(np.max(self.epsilons, initial=0.0))
+        return {
+            "budget": self.budget,
+            "charged_max": _finite(largest) if known else None,
+            "charged_mean": _finite(min(float(np.mean(self.epsilons)), largest)) if known else None,
+            "delta": self.delta,
+            "accountant": self.accountant if known else None,
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """For naming an earlier run: ``epsilon_max``, ``epsilon_mean`` and ``delta``."""
+        results = self.as_results()
+        return {
+            "epsilon_max": results["charged_max"],
+            "epsilon_mean": results["charged_mean"],
+            "delta": self.delta,
+        }
+
+
+def spent(folder: Path) -> Spending:
+    """What all agents of the run in ``folder`` were charged, everything from before included."""
+    epsilons: list[float] = []
+    budget: Budget | None = None
+    worst, accountant, charged = -1.0, None, 0
+    for path in sorted(folder.glob("agents/agent-*/ledger.jsonl")):
+        try:
+            with LedgerFile.read(path, None) as ledger:
+                own, charges = ledger.budget, ledger.charges()
+        except LedgerError:
+            epsilons.append(math.inf)
+            continue
+        if own is not None and (budget is None or own.epsilon > budget.epsilon):
+            budget = own
+        epsilon, found = _total(charges, own or budget)
+        epsilons.append(epsilon)
+        charged += sum(charge.count for charge in charges)
+        if epsilon > worst:
+            worst, accountant = epsilon, found
+    return Spending(
+        epsilons=np.array(epsilons, dtype=np.float64),
+        budget=None if budget is None else budget.epsilon,
+        delta=None if budget is None else budget.delta,
+        accountant=accountant,
+        charged=charged,
+    )
+
+
+def _total(charges: list[Charge], budget: Budget | None) -> tuple[float, str | None]:
+    """Under a budget, what has no mechanism holds nothing of the data; without one, it is the data in the open."""
+    if budget is None:
+        return (math.inf if charges else 0.0), None
+    found = total((charge.mechanism for charge in charges for _ in range(charge.count)), budget.delta)
+    return found.epsilon, found.accountant
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,93 @@
+"""A final model on new rows, which are encoded and scaled by the public rules that the run's rows were.
+
+Rows come as a CSV file: with the columns of the run's data (label and splitting column may be missing), or with one
+column for each feature of the model, taken as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from scipy.special import expit
+
+from coordinator_free.privacy.mechanisms import NORMS
+from coordinator_free.problem.losses import Loss
+from coordinator_free.release import FloatArray
+from node.configuration.data import DataSection
+from node.configuration.reading import Configuration
+from node.data import adult, bank, breast_cancer, schools
+from node.data.columns import Number, Plan, Words, encode, numbers, scale_rows
+from node.data.csv_file import read_columns
+
+PLANS: Mapping[str, tuple[Plan, str]] = {
+    "schools": (schools.PLAN, "public"),
+    "breast-cancer": (breast_cancer.PLAN, "public"),
+    "adult": (adult.PLAN, "record"),
+    "bank": (bank.PLAN, "record"),
+}
+"""Of the sources that come with rules: those, and how rows are scaled by default."""
+
+
+class PredictionError(ValueError):
+    """Rows that a model cannot be used on; one line."""
+
+
+def features_of(configuration: Configuration, features: list[str], path: Path) -> FloatArray:
+    """The rows of a CSV file as the model's features, shape (rows, p). Raises a ValueError of one line."""
+    if not path.is_file():
+        raise PredictionError(f"{path}: there is no such file; give rows as CSV with a header")
+    columns = read_columns(path)
+    if all(name in columns for name in features):
+        return np.stack([numbers(name, columns[name]) for name in features], axis=1)
+    section = configuration.data
+    plan, scaling = _plan(section, features)
+    missing = [name for name in plan if name not in columns]
+    if missing:
+        raise PredictionError(
+            f"{path} lacks column {missing[0]!r}: rows need the columns {', '.join(plan)}, "
+            f"or the model's features {', '.join(features[:8])}{', ...' if len(features) > 8 else ''}"
+        )
+    encoded = encode(columns, plan, intercept=features[:1] == ["intercept"])
+    if list(encoded.features) != features:
+        raise PredictionError(f"{path}: its columns make other features than the model's")
+    x, _ = scale_rows(encoded, section.row_scaling or scaling, NORMS.get(configuration.privacy.mechanism, "l2"))
+    return x
+
+
+def _plan(section: DataSection, features: list[str]) -> tuple[Plan, str]:
+    """Rules by column, in the order of the model's features, and the default scaling of rows."""
+    if section.source in PLANS and not section.as_published:
+        plan, scaling = PLANS[section.source]
+        aside = {*section.drop, section.column}
+        return {name: rule for name, rule in plan.items() if name not in aside}, scaling
+    if section.source not in {"csv", "parquet"}:
+        raise PredictionError(
+            f'data.source = "{section.source}": its features are not made from columns by public rules; '
+            "give rows with one column for each feature of the model"
+        )
+    made: dict[str, Number | Words] = {}
+    for feature in features:
+        name = feature.partition("=")[0]
+        if feature == "intercept" or name in made:
+            continue
+        bounds = section.bounds.get(feature, section.bounds.get("*"))
+        if name in section.levels:
+            made[name] = Words(section.levels[name])
+        elif bounds is not None:
+            made[feature] = Number(*bounds, clip=section.outside == "clip")
+        else:
+            made[feature] = Number(None, None)
+    return made, "public"
+
+
+def predict(judge: Loss, model: FloatArray, x: FloatArray) -> list[dict[str, float]]:
+    """Of each row: ``prediction``, and for labels -1 and 1 the ``probability`` of 1 too."""
+    scores = x @ model
+    if judge.metric != "accuracy":
+        return [{"prediction": float(score)} for score in scores]
+    return [
+        {"prediction": 1.0 if score >= 0 else -1.0, "probability": float(chance)}
+        for score, chance in zip(scores, expit(scores), strict=True)
+    ]

@@ -1,0 +1,1 @@
+"""ZeroMQ: the sockets of one agent, admission by key, names that move. Imports `folder` and below."""

@@ -1,0 +1,4 @@
+"""The worlds that agents run in: processes, the twin, containers.
+
+Imports `agent`, `dealing`, `results`, `audit` and below.
+"""

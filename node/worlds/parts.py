@@ -1,0 +1,147 @@
+"""A dealt run in parts, so that every agent's host or container holds its own part and nothing of anybody else's.
+
+Rules that hold here:
+- A part has the form of a run's folder: ``agent-0002/`` holds shard, secret, ledger and private key of agent 2;
+  ``eavesdropper/`` the public files and its own key. What they write later lies in their parts too.
+- Handing over moves: afterwards the run's folder holds nothing private of any agent. It can be repeated after a crash.
+- A ledger in a part is never replaced.
+- Gathering copies everything back after the run, for scoring, `verify` and `audit`. The copies of ledgers are for
+  reading: the parts' own are those that count.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from node.folder.keys import AGENT_KEY, EAVESDROPPER_KEY, PUBLIC_KEYS
+from node.folder.run import read_json, read_manifest
+from node.places import agent_folder, agent_name, shard_path
+from node.traffic.run_logs import logs_of
+
+EAVESDROPPER = "eavesdropper"
+PUBLIC = ("config.toml", "topology.graphml", "manifest.json")
+"""What the eavesdropper's part starts with."""
+OWN = ("ledger.jsonl", "secret")
+"""What an agent's folder starts with."""
+VERDICT = "eavesdropper.json"
+"""The eavesdropper's last words, there once it has ended."""
+_HANDED_OVER = "handed-over"
+"""Marks a run's folder whose agents have their parts, whatever is gathered into it later."""
+_LEFT = ("ledger.jsonl", "secret", "journal.bin", "final.npz", "final.json")
+
+
+class PartsError(ValueError):
+    """A part that cannot be written or is not there; one line."""
+
+
+def part_folder(parts: Path, agent: int) -> Path:
+    return parts / agent_name(agent)
+
+
+def hand_over(run: Path, parts: Path) -> None:
+    """Move each agent's files from the run's folder to its part, and copy the public ones to the eavesdropper's.
+
+    Raises `PartsError` where a part cannot be written or holds another ledger.
+    """
+    if (run / _HANDED_OVER).exists():
+        return
+    agents = int(read_manifest(run)["agents"])
+    try:
+        for name in PUBLIC:
+            _copy(run / name, parts / EAVESDROPPER / name, 0o644)
+        encrypted = (run / PUBLIC_KEYS).exists()
+        if encrypted:
+            for part in (parts / EAVESDROPPER, *(part_folder(parts, agent) for agent in range(agents))):
+                _copy(run / PUBLIC_KEYS, part / PUBLIC_KEYS, 0o644)
+        if (run / EAVESDROPPER_KEY).exists():
+            _copy(run / EAVESDROPPER_KEY, parts / EAVESDROPPER / EAVESDROPPER_KEY, 0o600)
+            (run / EAVESDROPPER_KEY).unlink()
+        for agent in range(agents):
+            _hand_over_one(run, part_folder(parts, agent), agent, encrypted)
+        for folder in (run / "shards", run / "agents"):
+            if folder.exists() and not any(folder.iterdir()):
+                folder.rmdir()
+        (run / _HANDED_OVER).touch(mode=0o644)
+    except PermissionError as error:
+        raise PartsError(
+            f"part {error.filename} cannot be written by user {os.getuid()}: {error.strerror}; accepted is a folder of "
+            "that user (containers: start all services together, so that each has made its volume)"
+        ) from None
+
+
+def _hand_over_one(run: Path, part: Path, agent: int, encrypted: bool) -> None:
+    own = agent_folder(run, agent)
+    if not own.exists():
+        if not (agent_folder(part, agent) / "ledger.jsonl").exists():
+            raise PartsError(f"part {part} holds no ledger of agent {agent}, and {run} does not hold it any more")
+        return
+    names = (*OWN, AGENT_KEY) if encrypted else OWN
+    dealt = {name: (own / name, agent_folder(part, agent) / name) for name in names}
+    dealt["shard"] = (shard_path(run, agent), shard_path(part, agent))
+    here, there = dealt["ledger.jsonl"]
+    if there.exists() and there.read_bytes() != here.read_bytes():
+        raise PartsError(f"part {part} holds a ledger of an earlier run, which is never replaced; use another")
+    for source, target in dealt.values():
+        _copy(source, target, 0o600)
+    for source, _ in dealt.values():
+        source.unlink()
+    own.rmdir()
+
+
+def ended(parts: Path, agents: int, *, eavesdropper: bool) -> bool:
+    """Whether every agent left its last words, and the eavesdropper too if there is one."""
+    agents_ended = all(_final(parts, agent).exists() for agent in range(agents))
+    return agents_ended and (not eavesdropper or eavesdropper_ended(parts))
+
+
+def eavesdropper_ended(parts: Path) -> bool:
+    return (parts / EAVESDROPPER / VERDICT).exists()
+
+
+def failures(parts: Path, agents: int) -> list[dict[str, Any]]:
+    """Who did not finish, with the exit status (null: none was left) and last words, as a launcher would note them."""
+    found: list[dict[str, Any]] = []
+    for agent in range(agents):
+        counted = read_json(_final(parts, agent))
+        status = counted.get("code")
+        if status != 0:
+            words = counted.get("reason") or "has not finished, and left no last words"
+            found.append({"who": agent_name(agent), "status": status, "last_words": [words]})
+    return found
+
+
+def gather(run: Path, parts: Path) -> None:
+    """Copy what agents and eavesdropper hold into the run's folder. Raises `PartsError` where a part is not there."""
+    for agent in range(int(read_manifest(run)["agents"])):
+        part = part_folder(parts, agent)
+        try:
+            _copy(shard_path(part, agent), shard_path(run, agent), 0o600)
+            for name in _LEFT:
+                source = agent_folder(part, agent) / name
+                if source.exists():
+                    _copy(source, agent_folder(run, agent) / name, 0o600)
+        except FileNotFoundError as error:
+            raise PartsError(f"part {part}: {error.filename} is missing; accepted is a part as it was dealt") from None
+    for log in logs_of(parts / EAVESDROPPER):
+        _copy(log, run / log.name, 0o644)
+
+
+def _final(parts: Path, agent: int) -> Path:
+    return agent_folder(part_folder(parts, agent), agent) / "final.json"
+
+
+def _copy(source: Path, target: Path, mode: int) -> None:
+    """A copy that appears whole or not at all, on the disk; its folders are readable by their owner alone."""
+    for folder in reversed([place for place in target.parents if not place.exists()]):
+        folder.mkdir(mode=0o700)  # mkdir(parents=True) would give the mode to the last one alone
+    part = target.with_name(f".{target.name}.part")
+    part.unlink(missing_ok=True)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    with source.open("rb") as reader, os.fdopen(descriptor, "wb") as writer:
+        shutil.copyfileobj(reader, writer)
+        writer.flush()
+        os.fsync(writer.fileno())
+    part.replace(target)

@@ -1,0 +1,260 @@
+"""The parent of a run's processes: a fresh interpreter that has imported what agents need and nothing else.
+
+Rules that hold here:
+- It never sees data, never opens a ZeroMQ socket, never draws a random number: each agent is forked from it and opens
+  only what is its own.
+- It outlives the launcher: whoever dies is noted in ``exits.jsonl`` by agent, process id and status, and when the
+  launcher is gone the run goes on to its end.
+- SIGTERM ends the run: the agents are told, and killed if they have not ended two seconds later.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from coordinator_free.agents.registry import algorithm
+from node.agent.process import run_from_folder
+from node.agent.rehearsal import rehearse
+from node.folder.status import read_overheard
+from node.places import agent_folder, agent_name
+from node.plug_ins import find_here
+
+GRACE = 2.0
+"""Seconds between SIGTERM and SIGKILL."""
+AFTERMATH = 3.0
+"""Seconds that the eavesdropper has to complete its capture after the last agent ended."""
+CLOSING = 30.0
+"""Seconds that it then has to close its log."""
+ACQUAINTED = 20.0
+"""Seconds that the eavesdropper has to connect to all agents before they look for each other."""
+EAVESDROPPER = "eavesdropper"
+
+
+class Zygote:
+    """Serves the launcher's commands, one JSON object a line, and reaps.
+
+    Commands: ``{"start": agent, "bind": endpoint}``; ``{"go": true}``: those started so far may look for their
+    neighbours (until then they wait, so that a thousand forks do not compete with the first hundred agents, and at the
+    first time until the eavesdropper is connected to all: beside a thousand agents that meet each other it would have
+    a thousandth of the processors);
+    ``{"eavesdrop": true}``. Answers: ``{"started": ..., "pid": ...}`` and ``{"ended": ..., "status": ...}``, negative
+    for a signal.
+    """
+
+    def __init__(self, control: socket.socket, run: Path) -> None:
+        self._control: socket.socket | None = control
+        self._run = run
+        self._children: dict[int, int | str] = {}
+        self._stopping_since: float | None = None
+        self._quiet_since: float | None = None
+        self._told = False
+        self._gate: tuple[int, int] | None = None
+        self._going_since: float | None = None
+        self._gone = False
+        self._received = b""
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._stop_asked = False
+
+    def _stop(self, *_: object) -> None:
+        self._stop_asked = True
+
+    def serve(self) -> None:
+        """Until the launcher is gone and every child has ended."""
+        while self._control is not None or self._children:
+            waiting: list[socket.socket | int] = [self._wake_read]
+            if self._control is not None:
+                waiting.append(self._control)
+            readable, _, _ = select.select(waiting, [], [], self._patience())
+            if self._wake_read in readable:
+                os.read(self._wake_read, 4096)
+            if self._control is not None and self._control in readable:
+                self._obey()
+            self._reap()
+            self._see_to_the_gate()
+            self._see_to_the_end()
+
+    def _patience(self) -> float | None:
+        if self._stopping_since is not None or self._quiet_since is not None or self._stop_asked:
+            return 0.1
+        return 0.02 if self._going_since is not None else None
+
+    def _obey(self) -> None:
+        assert self._control is not None
+        try:
+            data = self._control.recv(1 << 16)
+        except ConnectionResetError:  # the launcher went before it had read what it was told
+            data = b""
+        if not data:
+            self._lose_control()
+            return
+        *lines, self._received = (self._received + data).split(b"\n")
+        for line in lines:
+            command = json.loads(line)
+            if "start" in command:
+                self._start(int(command["start"]), str(command["bind"]))
+            elif "go" in command:
+                self._going_since = time.monotonic()
+            elif "eavesdrop" in command:
+                self._eavesdrop()
+
+    def _see_to_the_gate(self) -> None:
+        if self._going_since is None:
+            return
+        agents = sum(who != EAVESDROPPER for who in self._children.values())
+        overheard = read_overheard(self._run / "eavesdropper.status")
+        acquainted = overheard is not None and overheard.met >= agents
+        late = time.monotonic() >= self._going_since + ACQUAINTED
+        if self._gone or acquainted or late or EAVESDROPPER not in self._children.values():
+            self._open_gate()
+            self._gone = True
+
+    def _open_gate(self) -> None:
+        self._going_since = None
+        if self._gate is not None:
+            for end in self._gate:
+                os.close(end)
+            self._gate = None
+
+    def _start(self, agent: int, bind: str) -> None:
+        if self._gate is None:
+            self._gate = os.pipe2(os.O_CLOEXEC)
+        pid = os.fork()
+        if pid == 0:
+            self._be_agent(agent, bind)
+        self._children[pid] = agent
+        self._tell({"started": agent, "pid": pid})
+
+    def _be_agent(self, agent: int, bind: str) -> None:
+        """In the forked child: never returns."""
+        code = 1
+        try:
+            if self._control is not None:
+                self._control.close()
+            assert self._gate is not None
+            gate, ours = self._gate
+            os.close(ours)
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            error = agent_folder(self._run, agent) / "stderr.log"
+            descriptor = os.open(error, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            os.dup2(descriptor, 2)
+            os.close(descriptor)
+            code = run_from_folder(self._run, agent, bind, hold=lambda: _pass(gate))
+        except BaseException as error:
+            if isinstance(error, ValueError):
+                os.write(2, f"{error}\n".encode())
+            else:
+                os.write(2, "".join(traceback.format_exception(error)).encode())
+        finally:
+            os._exit(code)
+
+    def _eavesdrop(self) -> None:
+        log = os.open(self._run / "eavesdropper.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        child = subprocess.Popen(
+            [sys.executable, "-m", "node.traffic.eavesdropper", "--run", str(self._run)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+        os.close(log)
+        self._children[child.pid] = EAVESDROPPER
+        child.returncode = 0  # it is reaped here with the others, not by its Popen object
+        self._tell({"started": EAVESDROPPER, "pid": child.pid})
+
+    def _reap(self) -> None:
+        while self._children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            who = self._children.pop(pid, None)
+            if who is None:
+                continue
+            code = os.waitstatus_to_exitcode(status)
+            line = json.dumps({"who": who if isinstance(who, str) else agent_name(who), "pid": pid, "status": code})
+            with (self._run / "exits.jsonl").open("a") as exits:
+                exits.write(line + "\n")
+            self._tell({"ended": who, "pid": pid, "status": code})
+
+    def _see_to_the_end(self) -> None:
+        now = time.monotonic()
+        if self._stop_asked and self._stopping_since is None:
+            self._stopping_since = now
+            self._open_gate()
+            self._signal_all(signal.SIGTERM)
+        elif self._stopping_since is not None and now >= self._stopping_since + GRACE:
+            self._signal_all(signal.SIGKILL)
+        agents_left = any(who != EAVESDROPPER for who in self._children.values())
+        if self._children and not agents_left and self._started_agents:
+            if self._quiet_since is None:
+                self._quiet_since, self._told = now, False
+            elif now >= self._quiet_since + AFTERMATH and not self._told:
+                self._signal_all(signal.SIGTERM)
+                self._told = True
+            elif now >= self._quiet_since + AFTERMATH + CLOSING:
+                self._signal_all(signal.SIGKILL)
+        else:
+            self._quiet_since = None
+
+    @property
+    def _started_agents(self) -> bool:
+        return (self._run / "exits.jsonl").exists()
+
+    def _signal_all(self, number: int) -> None:
+        for pid in self._children:
+            os.kill(pid, number)
+
+    def _tell(self, event: dict[str, object]) -> None:
+        if self._control is None:
+            return
+        try:
+            self._control.sendall(json.dumps(event).encode() + b"\n")
+        except OSError:
+            self._lose_control()
+
+    def _lose_control(self) -> None:
+        """The launcher is gone: who was started goes on."""
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        self._open_gate()
+        self._signal_all(signal.SIGCONT)  # whoever an event had paused
+
+
+def _pass(gate: int) -> None:
+    """Wait until the gate is opened: its other end is closed."""
+    os.read(gate, 1)
+    os.close(gate)
+
+
+def main() -> None:
+    """``python -m node.worlds.zygote CONTROL_FD RUN_FOLDER SOCKETS_FOLDER``, started by the launcher."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    run, sockets = Path(sys.argv[2]), sys.argv[3]
+    find_here()
+    algorithm(json.loads((run / "manifest.json").read_text())["algorithm"])
+    rehearse()
+    gc.collect()
+    gc.freeze()  # a collection in a child would otherwise touch, and so copy, every page of the parent
+    Zygote(control, run).serve()
+    if sockets:
+        shutil.rmtree(sockets, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+"""Graph smoothing: the posterior by brute force, flooding, charges, that own releases do not steer the own prior."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+
+from coordinator_free.agents.personal.smoothing import kernel, minimise_under, smooth
+from coordinator_free.agents.settings import SettingError
+from coordinator_free.privacy.mechanisms import GRID
+from coordinator_free.problem.losses import LOGISTIC, SQUARED
+from coordinator_free.twin.run import reexecute, run_asynchronous
+
+
+@pytest.mark.parametrize("time", [0.5, 10.0, 30.0])
+def test_the_kernel_is_the_heat_kernel_with_unit_diagonal(time: float, regular) -> None:
+    network = regular(20, 4)
+    roots = np.diag(network.degrees**-0.5)
+    exact = expm(-time * (np.eye(20) - roots @ network.weights.toarray() @ roots))
+    size = np.diag(np.diag(exact) ** -0.5)
+    assert kernel(network, time) == pytest.approx(size @ exact @ size, abs=1e-12)
+
+
+@pytest.mark.parametrize("per_coordinate", [False, True])
+def test_the_posterior_without_the_own_release_by_brute_force(per_coordinate: bool, regular) -> None:
+    network = regular(12, 3)
+    covariance, random = kernel(network, 2.0), np.random.default_rng(0)
+    variances = random.uniform(0.1, 0.5, 12)
+    signal = (
+        np.linalg.cholesky(covariance + 1e-9 * np.eye(12)) @ random.normal(size=(12, 3)) * np.array([2.0, 1.0, 0.0])
+    )
+    releases = signal + np.sqrt(variances)[:, None] * random.normal(size=(12, 3))
+    found = smooth(covariance, releases, variances, per_coordinate=per_coordinate)
+    if per_coordinate:
+        assert found.gammas[2] < 0.2 * found.gammas[0]
+        return
+    gamma = found.gammas[0]
+    assert (found.gammas == gamma).all()
+    for i in range(12):
+        others = np.arange(12) != i
+        matrix = gamma * covariance[np.ix_(others, others)] + np.diag(variances[others])
+        toward = gamma * covariance[i, others]
+        assert found.mean[i] == pytest.approx(toward @ np.linalg.solve(matrix, releases[others]), abs=1e-10)
+        left = gamma * covariance[i, i] - toward @ np.linalg.solve(matrix, toward)
+        assert found.variance[i] == pytest.approx(np.full(3, left), abs=1e-10)
+
+
+def test_the_own_release_does_not_steer_the_own_prior(regular) -> None:
+    network = regular(12, 3)
+    covariance, random = kernel(network), np.random.default_rng(0)
+    releases, variances = random.normal(size=(12, 3)), np.full(12, 0.2)
+    one = smooth(covariance, releases, variances)
+    releases[4] *= -1.0  # of the same size, so that gamma's grid stays
+    two = smooth(covariance, releases, variances)
+    if one.gammas[0] == two.gammas[0]:
+        assert two.mean[4] == pytest.approx(one.mean[4], abs=1e-12)
+    assert np.abs(two.mean - one.mean).max() > 1e-3
+
+
+def test_the_finish_is_the_mode_under_the_prior() -> None:
+    from coordinator_free.problem.objective import LocalProblem
+
+    random = np.random.default_rng(1)
+    problem = LocalProblem(random.normal(size=(9, 4)), np.sign(random.normal(size=9)), LOGISTIC, 3.0)
+    mean, variance = random.normal(size=4), random.uniform(0.1, 2.0, 4)
+    found = minimise_under(problem, mean, variance)
+    gradient = problem.loss.gradient(found, problem.x, problem.y) * 9 + (found - mean) / variance
+    assert np.abs(gradient).max() < 1e-10
+
+
+def agents(team, network, made, updates: int = 30, mechanism: str = "gaussian", **learning):
+    edges = {"agents": network.agents, "edges": [list(edge) for edge in network.edges], "finish": True}
+    private = {"mechanism": mechanism, "multipliers": np.array([2.0]), "clip": 0.1} if mechanism != "none" else {}
+    return team("graph-smoothing", network, made, updates=updates, learning={**edges, **learning}, **private)
+
+
+def test_everybody_hears_everybody_and_only_the_own_release_is_charged(regular, problems, team) -> None:
+    network = regular(12, 3)
+    made = problems(12, 3, LOGISTIC, empty=True)
+    team_of = agents(team, network, made)
+    said = run_asynchronous(team_of, network, rate=1.0, seed=0).releases
+    own = {release.sender: release.vector for release in said if release.index == 0}
+    for agent in team_of:
+        assert agent.heard_of == 12
+        assert [agent.charge(k) for k in range(1, 30)] == [None] * 29
+    for release in said:
+        origin = int(release.vector[0])
+        assert release.vector.tobytes() == own[origin].tobytes()
+        assert (release.vector / GRID == np.rint(release.vector / GRID)).all()
+    assert team_of[0].charge(0) is None  # it has no records
+    assert own[0][1] == 0.0
+    charge = team_of[1].charge(0)
+    assert charge.multiplier == pytest.approx(2.0)
+    # Each record adds a vector of norm 1 at most, whatever the clip.
+    assert charge.sensitivity == pytest.approx(2.0 / made[1].records, rel=1e-4)
+    assert own[1][1] == pytest.approx(np.sqrt(charge.scale**2 + 1 / (3 * made[1].records)), rel=1e-3)
+
+
+def test_an_agent_that_never_speaks_stops_nobody(regular, problems, team) -> None:
+    network = regular(12, 3)
+    team_of = agents(team, network, problems(12, 3, LOGISTIC))
+    team_of[5]._setting = replace(team_of[5]._setting, updates=0)
+    finishes = run_asynchronous(team_of, network, rate=1.0, seed=0).finishes
+    assert [agent.heard_of for agent in team_of if agent is not team_of[5]] == [11] * 11
+    assert all(np.isfinite(finish).all() for finish in finishes)
+
+
+def test_flooding_is_executed_again_bit_for_bit(regular, problems, team) -> None:
+    network = regular(12, 3)
+    made = problems(12, 3, LOGISTIC)
+    random = np.random.default_rng(0)
+    run = run_asynchronous(
+        agents(team, network, made), network, rate=1.0, seed=0, delay=lambda r, j: float(random.exponential(1.0))
+    )
+    everything = {(release.sender, release.index): release for release in run.releases}
+    for i, agent in enumerate(agents(team, network, made)):
+        assert reexecute(agent, everything, [release for release in run.releases if release.sender == i]) is None
+
+
+def test_foreign_origins_are_ignored(regular, problems, team) -> None:
+    from coordinator_free.release import Release
+
+    network = regular(12, 3)
+    agent = agents(team, network, problems(12, 3, LOGISTIC))[0]
+    for origin in (-1.0, 12.0, 0.5, 0.0):
+        agent.receive(Release(network.neighbours(0)[0], 0, np.array([origin, 1.0, 0.0, 0.0, 0.0])))
+    assert agent.heard_of == 0
+
+
+def test_bad_settings_are_refused(regular, problems, team) -> None:
+    network, made = regular(12, 3), problems(12, 3, SQUARED)
+    with pytest.raises(SettingError, match="accepts none and gaussian"):
+        agents(team, network, made, mechanism="laplace")
+    with pytest.raises(SettingError, match=r"learning\.prior = 'flat'"):
+        agents(team, network, made, prior="flat")
+    with pytest.raises(SettingError, match=r"learning\.model_norm = 0"):
+        agents(team, network, made, model_norm=0)
+
+
+def twice(team, network, made, updates: int = 60, **learning):
+    facts = {
+        "agents": network.agents,
+        "edges": [list(edge) for edge in network.edges],
+        "second_moment": (np.eye(3) / 3).tolist(),
+        "finish": True,
+        "finish_mu": 2.0,
+        **learning,
+    }
+    private = {"mechanism": "gaussian", "multipliers": np.array([2.0, 3.0]), "clip": 1.0}
+    return team("graph-smoothing-2r", network, made, updates=updates, learning=facts, **private)
+
+
+def test_two_rounds_charge_two_releases(regular, problems, team) -> None:
+    network = regular(12, 3)
+    made = problems(12, 3, SQUARED, empty=True)
+    team_of = twice(team, network, made)
+    said = run_asynchronous(team_of, network, rate=1.0, seed=0).releases
+    assert [agent.heard_of for agent in team_of] == [24] * 12
+    for agent, problem in list(zip(team_of, made, strict=True))[1:]:
+        charges = [agent.charge(k) for k in range(60)]
+        assert [k for k, charge in enumerate(charges) if charge is not None] == [0, 30]
+        assert charges[0].sensitivity == pytest.approx(2.0 / problem.records, rel=1e-4)
+        assert charges[30].sensitivity == pytest.approx(1.0 / problem.records, rel=1e-4)
+        assert (charges[0].multiplier, charges[30].multiplier) == pytest.approx((2.0, 3.0))
+    assert all(team_of[0].charge(k) is None for k in range(60))
+    own = {release.vector[0]: release.vector for release in said if release.vector[0] % 12 == release.sender}
+    for release in said:
+        assert release.vector.tobytes() == own[release.vector[0]].tobytes()
+        assert (release.vector / GRID == np.rint(release.vector / GRID)).all()
+    for i in range(12):
+        assert (own[i][5:] == 0).all()
+
+
+def test_the_second_release_observes_what_the_preliminary_model_leaves(regular, problems, team) -> None:
+    network = regular(12, 3)
+    made = problems(12, 3, SQUARED)
+    agent = twice(team, network, made, updates=2)[4]
+    agent.wake()
+    second = agent.wake().vector
+    model = second[5:]
+    residuals = (made[4].y - made[4].x @ model)[:, None] * made[4].x
+    clipped = residuals * np.minimum(1.0, 0.5 / np.linalg.norm(residuals, axis=1))[:, None]
+    noise = second[2:5] - clipped.mean(axis=0)
+    scale = agent.charge(1).scale
+    # Three normal variables: the bounds of their norm hold but for 1 draw in 10,000; the seed is fixed.
+    assert 0.02 * scale < np.linalg.norm(noise) < 5 * scale
+
+
+def test_two_rounds_without_noise_find_the_models(regular, team) -> None:
+    from coordinator_free.problem.objective import LocalProblem
+
+    network, random = regular(12, 3), np.random.default_rng(0)
+    truth = np.array([1.0, -2.0, 0.5])
+    made = []
+    for _ in range(12):
+        x = random.uniform(-1, 1, (200, 3))
+        made.append(LocalProblem(x, x @ truth + 0.1 * random.normal(size=200), SQUARED, 0.01))
+    facts = {"agents": 12, "edges": [list(edge) for edge in network.edges], "second_moment": (np.eye(3) / 3).tolist()}
+    team_of = team(
+        "graph-smoothing-2r", network, made, updates=60, learning={**facts, "finish": True, "finish_mu": 1.0}
+    )
+    finishes = run_asynchronous(team_of, network, rate=1.0, seed=0).finishes
+    assert np.stack(finishes) == pytest.approx(np.tile(truth, (12, 1)), abs=0.1)
+    assert np.stack([agent.model for agent in team_of]) == pytest.approx(np.tile(truth, (12, 1)), abs=0.15)
+
+
+def test_two_rounds_are_executed_again_bit_for_bit(regular, problems, team) -> None:
+    network = regular(12, 3)
+    made = problems(12, 3, SQUARED)
+    said = run_asynchronous(twice(team, network, made), network, rate=1.0, seed=0).releases
+    everything = {(release.sender, release.index): release for release in said}
+    for i, agent in enumerate(twice(team, network, made)):
+        assert reexecute(agent, everything, [release for release in said if release.sender == i]) is None
+
+
+def test_two_rounds_need_the_squared_loss(regular, problems, team) -> None:
+    with pytest.raises(SettingError, match="accepts squared"):
+        twice(team, regular(12, 3), problems(12, 3, LOGISTIC))
+    with pytest.raises(SettingError, match="clip_2 = 0"):
+        twice(team, regular(12, 3), problems(12, 3, SQUARED), clip_2=0.0)

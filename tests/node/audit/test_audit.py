@@ -1,0 +1,415 @@
+"""The audit of a run's folder: what it finds, what it shows, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import msgpack
+import numpy as np
+import pytest
+
+from coordinator_free.agents.averages import aggregating, averaging
+from coordinator_free.aggregation import masking
+from coordinator_free.privacy.mechanisms import GRID, Gaussian
+from coordinator_free.release import Release
+from node.audit.auditor import AuditError, audit
+from node.cli import main
+from node.traffic.reader import TrafficLogReader
+from node.wire import Refused, decode
+from node.worlds.twin import run_twin
+from tests.node.audit.conftest import GAUSSIAN, LAPLACE, deal
+
+SECRET = bytes(range(32))
+
+
+def release(parts):
+    """The release in a frame, None if it is none."""
+    try:
+        found = decode(parts)
+    except Refused:
+        return None
+    return found if isinstance(found, Release) else None
+
+
+def is_release(parts, agent, index):
+    found = release(parts)
+    return found is not None and (found.sender, found.index) == (agent, index)
+
+
+def run_cli(*arguments):
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    return stop.value.code
+
+
+def test_a_correct_run_has_no_finding_and_attacked_stays_below_accounted(private):
+    found = audit(private, trials=300, secret=SECRET)
+    assert found.ok, found.findings
+    assert found.capture["complete"]
+    assert found.ledger == {"ok": True, "charged": 80, "heard": 80, "findings": 0}
+    assert found.noise["ok"]
+    assert found.noise["releases"] == 80
+    assert len(found.agents) == 8
+    for agent in found.agents:
+        assert agent.budget == 2.0
+        assert agent.accounted == pytest.approx(2.0, rel=1e-3)
+        assert agent.accounted <= 2.0
+        assert 0.0 <= agent.attacked <= agent.ceiling
+        assert 0.0 < agent.attained <= 1.0
+        assert agent.trials == 300
+        assert "300 trials" in agent.why
+    assert sum(agent.attacked > agent.accounted for agent in found.agents) == 0
+
+
+def test_json_has_exactly_the_promised_keys(private, capsys):
+    assert run_cli("audit", str(private), "--trials", "50", "--agent", "2", "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert list(document) == ["capture", "ledger", "noise", "agents", "findings", "ok"]
+    assert document["ok"] is True
+    assert [entry["agent"] for entry in document["agents"]] == list(range(8))
+    assert set(document["agents"][0]) == {"agent", "budget", "accounted", "attacked", "trials", "confidence"}
+    assert [entry["agent"] for entry in document["agents"] if entry["attacked"] is not None] == [2]
+    details = json.loads((private / "audit.json").read_text())
+    assert {"reconstruction", "membership", "side_channels", "notes", "attacks"} <= set(details)
+    assert (private / "audit.json").stat().st_mode & 0o777 == 0o600
+    assert (private / "audit.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_table_names_record_capture_and_agents(private, capsys):
+    assert run_cli("audit", str(private), "--trials", "50") == 0
+    text = capsys.readouterr().out
+    for words in ("one record:", "complete", "accounted", "attacked", "no finding", "membership", "side channels"):
+        assert words in text
+
+
+def test_without_privacy_the_attack_is_perfect_and_a_record_is_rebuilt(open_run):
+    found = audit(open_run, trials=100, secret=SECRET)
+    assert found.ok, found.findings
+    for agent in found.agents:
+        assert agent.accounted is None
+        assert agent.attacked == agent.ceiling > 3.0
+    assert found.noise["releases"] == 0
+    assert all(entry["principal"] > 0.99 for entry in found.others["reconstruction"]["agents"])
+
+
+def test_laplace_runs_are_audited_too(tmp_path):
+    folder = deal(tmp_path / "laplace", LAPLACE)
+    run_twin(folder)
+    found = audit(folder, trials=100, agents=[0], secret=SECRET)
+    assert found.ok, found.findings
+    assert found.agents[0].attacked <= found.agents[0].accounted
+
+
+@pytest.mark.parametrize(
+    ("anchor", "mechanism"), [("objective-perturbation", "gamma-norm"), ("output-perturbation", "gaussian")]
+)
+def test_of_a_run_with_one_charged_release_the_rest_is_free(tmp_path, anchor, mechanism):
+    privacy = f'mechanism = "{mechanism}"\nepsilon = 1.0\ndelta = 1e-3\nclip = 4.0'
+    folder = deal(tmp_path / "one-shot", privacy, f'algorithm = "propagation"\nanchor = "{anchor}"')
+    run_twin(folder)
+    found = audit(folder, trials=200, agents=[0], secret=SECRET)
+    assert found.ok, found.findings
+    assert found.noise["releases"] == 8
+    assert found.agents[0].accounted == pytest.approx(1.0, rel=1e-2)  # pure 1 is less at a delta
+    assert found.agents[0].attacked is not None, found.agents[0]
+    assert found.agents[0].attacked <= found.agents[0].accounted
+
+
+@pytest.mark.parametrize("fraction", [0.5, 0.0])
+def test_less_noise_than_charged_is_found(tmp_path, monkeypatch, fraction):
+    folder = deal(tmp_path / "weak", 'mechanism = "gaussian"\nepsilon = 2.0\ndelta = 1e-3\nclip = 1.0')
+    honest = Gaussian._noise_steps
+    monkeypatch.setattr(Gaussian, "_noise_steps", lambda self, d, s: np.rint(fraction * honest(self, d, s)))
+    run_twin(folder)
+    monkeypatch.undo()
+    found = audit(folder, trials=20, agents=[0], secret=SECRET)
+    assert not found.ok
+    assert found.noise["p_value"] < 1e-6
+    assert any("scale" in finding for finding in found.findings)
+
+
+def test_an_uncharged_release_is_found(private):
+    ledger = private / "agents" / "agent-0003" / "ledger.jsonl"
+    lines = ledger.read_bytes().splitlines(keepends=True)
+    ledger.write_bytes(b"".join(lines[:-1]))
+    findings = audit(private, trials=20, agents=[0], secret=SECRET).findings
+    assert "agent 3 release 9: never charged" in findings
+
+
+def test_a_damaged_ledger_is_found(private):
+    ledger = private / "agents" / "agent-0003" / "ledger.jsonl"
+    data = bytearray(ledger.read_bytes())
+    data[len(data) // 2] ^= 1
+    ledger.write_bytes(data)
+    found = audit(private, trials=20, agents=[0], secret=SECRET)
+    assert any("agent 3" in finding and "damaged" in finding for finding in found.findings)
+
+
+def test_a_ledger_of_other_data_is_found(private):
+    source, target = (private / "agents" / f"agent-000{k}" / "ledger.jsonl" for k in (4, 5))
+    target.write_bytes(source.read_bytes())
+    found = audit(private, trials=20, agents=[0], secret=SECRET)
+    assert any("agent 5" in finding and "other data" in finding for finding in found.findings)
+
+
+def test_redrawn_noise_is_found(private, rewrite):
+    def twice(parts):
+        yield parts
+        if is_release(parts, 2, 4):
+            again = np.frombuffer(parts[2]) + GRID
+            yield parts[0], parts[1], again.tobytes()
+
+    rewrite(private, twice)
+    findings = audit(private, trials=20, agents=[0], secret=SECRET).findings
+    assert findings == ["agent 2 release 4: heard with two different bodies, its noise was drawn again"]
+
+
+def test_repeats_of_the_same_bytes_are_no_finding(private, rewrite):
+    rewrite(private, lambda parts: [parts, parts])
+    found = audit(private, trials=20, agents=[0], secret=SECRET)
+    assert found.ok, found.findings
+    assert found.capture["repeats"] == 80
+
+
+def test_a_value_off_the_grid_is_found(private, rewrite):
+    def shift(parts):
+        if is_release(parts, 1, 9):
+            yield parts[0], parts[1], (np.frombuffer(parts[2]) + GRID / 3).tobytes()
+        else:
+            yield parts
+
+    rewrite(private, shift)
+    found = audit(private, trials=20, agents=[5], secret=SECRET)
+    assert "agent 1 release 9: not on the public grid" in found.findings
+
+
+def test_a_body_of_another_size_is_found(private, rewrite):
+    def longer(parts):
+        yield (parts[0], parts[1], parts[2] + bytes(8)) if is_release(parts, 1, 9) else parts
+
+    rewrite(private, longer)
+    findings = audit(private, trials=20, agents=[5], secret=SECRET).findings
+    assert any("agent 1: 1 releases of" in finding for finding in findings)
+
+
+def test_a_header_that_says_more_than_it_may_is_found(private, rewrite):
+    def chatty(parts):
+        yield parts
+        if is_release(parts, 0, 0):
+            fields = msgpack.unpackb(parts[1])
+            yield parts[0], msgpack.packb({**fields, "records": 17}), parts[2]
+
+    rewrite(private, chatty)
+    findings = audit(private, trials=20, agents=[0], secret=SECRET).findings
+    assert any("'records'" in finding for finding in findings)
+
+
+def test_an_incomplete_capture_is_said_and_makes_no_finding(private, rewrite):
+    rewrite(private, lambda parts: [] if is_release(parts, 6, 9) else [parts])
+    found = audit(private, trials=20, agents=[0], secret=SECRET)
+    assert not found.capture["complete"]
+    assert any("agent 6: 9" in note and "at least" in note for note in found.notes)
+    assert found.ok, found.findings
+
+
+def test_an_agent_whose_inputs_were_not_heard_is_left_out_by_name(private, rewrite):
+    used = [
+        pair
+        for frame in TrafficLogReader(private / "traffic.mcap")
+        if (said := release(frame.parts)) is not None and said.sender == 5
+        for pair in said.used
+        if pair[0] == 6
+    ]
+    rewrite(private, lambda parts: [] if is_release(parts, *used[0]) else [parts])
+    found = audit(private, trials=20, agents=[5, 2], secret=SECRET)
+    tried = {agent.agent: agent for agent in found.agents}
+    assert tried[5].attacked is None
+    assert f"release {used[0][1]} of agent 6" in tried[5].why
+    assert tried[2].attacked is not None
+    assert 5 in found.noise["not_tested"]
+
+
+def test_an_over_spent_budget_is_found(private, tmp_path):
+    # The header's checksum chain is written anew, as somebody who wanted to cheat would.
+    import zlib
+
+    ledger = private / "agents" / "agent-0001" / "ledger.jsonl"
+    crc, lines = 0, []
+    for line in ledger.read_bytes().splitlines():
+        text = line[:-9].replace(b'"epsilon":2.0', b'"epsilon":0.5')
+        crc = zlib.crc32(text, crc)
+        lines.append(text + b" %08x\n" % crc)
+    ledger.write_bytes(b"".join(lines))
+    findings = audit(private, trials=20, agents=[0], secret=SECRET).findings
+    assert any("agent 1: over budget" in finding for finding in findings)
+
+
+def test_findings_exit_with_1(private, capsys):
+    ledger = private / "agents" / "agent-0003" / "ledger.jsonl"
+    lines = ledger.read_bytes().splitlines(keepends=True)
+    ledger.write_bytes(b"".join(lines[:-1]))
+    assert run_cli("audit", str(private), "--trials", "20", "--agent", "0") == 1
+    assert "never charged" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--agent", "8"], "--agent 8: the run has agents 0 to 7"),
+        (["--agent", "0", "--record", "999"], "--record 999"),
+        (["--record", "best"], "--record best: accepted are worst"),
+        (["--trials", "1"], "--trials 1: at least 2"),
+        (["--confidence", "1"], "--confidence 1"),
+    ],
+)
+def test_bad_options_are_one_line_and_exit_2(private, capsys, arguments, words):
+    assert run_cli("audit", str(private), *arguments) == 2
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert words in error
+
+
+def test_folders_that_are_no_runs_are_one_line_and_exit_2(tmp_path, private, capsys):
+    assert run_cli("audit", str(tmp_path / "nothing")) == 2
+    (private / "shards" / "agent-0002.npz").unlink()
+    assert run_cli("audit", str(private)) == 2
+    assert "no shard of agent 2" in capsys.readouterr().err
+    assert run_cli("audit") == 2
+
+
+def test_a_log_that_is_none_is_one_line_and_exit_2(private, capsys):
+    (private / "traffic.mcap").write_bytes(b"not a log")
+    assert run_cli("audit", str(private)) == 2
+    assert "traffic.mcap" in capsys.readouterr().err
+
+
+def test_a_named_record_is_the_one_that_is_replaced(private):
+    found = audit(private, trials=20, agents=[1], record=3, secret=SECRET)
+    assert found.agents[1].record == 3
+    with pytest.raises(AuditError, match="record 999"):
+        audit(private, trials=20, agents=[1], record=999, secret=SECRET)
+
+
+def test_the_auditor_passes_its_own_controls(capsys):
+    assert run_cli("audit", "--self-test", "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["ok"] is True
+    names = " ".join(control["name"] for control in document["controls"])
+    for words in ("identical", "known epsilon", "half", "again", "another index", "uncharged", "depend on the data"):
+        assert words in names
+
+
+@pytest.mark.parametrize("aggregation", ["flood", "push-sum"])
+def test_a_published_claim_is_refuted_by_the_attack_and_an_honest_one_is_not(tmp_path, aggregation):
+    """Theorem 1 of Kang, Liu and Wang: claimed 0.25, 8 equal parties, delta 1e-3, truly 3.03 for who hears it."""
+    learning = f'algorithm = "gradient-descent"\nstep = 1.0\nsmoothness = 1.0\naggregation = "{aggregation}"'
+    learning += "\npush_rounds = 3" if aggregation == "push-sum" else ""
+    shown = {}
+    for observer in ("as_published", "releases"):
+        privacy = f'mechanism = "gaussian"\nepsilon = 0.25\ndelta = 1e-3\nclip = 0.3\nobserver = "{observer}"'
+        folder = deal(tmp_path / observer, privacy, learning, records="[16, 16]")
+        run_twin(folder)
+        found = audit(folder, trials=2000, agents=[0], secret=SECRET)
+        assert found.ledger["ok"], found.findings
+        assert found.noise["ok"]
+        assert found.agents[0].accounted == pytest.approx(0.25, rel=1e-3)
+        shown[observer] = found
+    refuted, honest = shown["as_published"], shown["releases"]
+    assert 0.5 < refuted.agents[0].attacked < 3.03
+    assert [line for line in refuted.findings if "attacked" in line and "exceeds accounted 0.25" in line]
+    assert any("3.03 for who sees each agent's releases" in note for note in refuted.notes)
+    assert honest.ok, honest.findings
+    assert honest.agents[0].attacked <= 0.25
+
+
+@pytest.mark.parametrize("iterate", ["last", "tail"])
+def test_local_steps_are_attacked_by_running_them_again(tmp_path, iterate):
+    """Twenty noisy steps alone, then one average: Algorithm 1 of Kang, Liu and Wang, claimed and honest."""
+    learning = f'algorithm = "averaging"\nlocal_steps = 20\niterate = "{iterate}"\nstep = 1.0\nsmoothness = 1.0'
+    shown = {}
+    for observer in ("as_published", "releases"):
+        privacy = f'mechanism = "gaussian"\nepsilon = 0.25\ndelta = 1e-3\nclip = 0.3\nobserver = "{observer}"'
+        folder = deal(tmp_path / observer, privacy, learning, records="[16, 16]")
+        run_twin(folder)
+        shown[observer] = audit(folder, trials=2000, agents=[0], secret=SECRET)
+    refuted, honest = shown["as_published"], shown["releases"]
+    assert refuted.agents[0].accounted == pytest.approx(0.25, rel=1e-3)
+    assert 0.4 < refuted.agents[0].attacked < 3.03
+    assert any("attacked" in line and "exceeds accounted 0.25" in line for line in refuted.findings)
+    assert honest.ok, honest.findings
+    assert honest.agents[0].attacked <= 0.25
+
+
+def descended(tmp_path, name, iterate="last"):
+    learning = f'algorithm = "averaging"\nlocal_steps = 20\niterate = "{iterate}"\nstep = 1.0\nsmoothness = 1.0'
+    folder = deal(tmp_path / name, GAUSSIAN, learning, records="[16, 16]", dimension=20)
+    run_twin(folder)
+    return audit(folder, trials=20, agents=[0], secret=SECRET)
+
+
+@pytest.mark.parametrize("iterate", ["last", "tail"])
+def test_half_the_noise_in_local_steps_is_found_and_all_of_it_is_not(tmp_path, monkeypatch, iterate):
+    honest = descended(tmp_path, "honest", iterate)
+    assert honest.ok, honest.findings
+    assert honest.noise["releases"] == 8
+    assert honest.noise["not_tested"] == []
+    drawn = averaging.standard_normal
+    monkeypatch.setattr(averaging, "standard_normal", lambda stream, count: 0.5 * drawn(stream, count))
+    halved = descended(tmp_path, "halved", iterate)
+    assert not halved.noise["ok"]
+    [line] = [line for line in halved.findings if "noise: local steps" in line]
+    assert 0.4 < float(line.split()[3]) < 0.6
+
+
+def test_one_agent_of_eight_with_too_little_noise_is_found_and_named(tmp_path, monkeypatch):
+    """A quarter of the charged deviation in the twenty coordinates of one agent."""
+    drawn, calls = averaging.standard_normal, []
+
+    def quiet(stream, count):
+        calls.append(count)
+        return (0.25 if len(calls) == 3 else 1.0) * drawn(stream, count)
+
+    monkeypatch.setattr(averaging, "standard_normal", quiet)
+    found = descended(tmp_path, "quiet")
+    [line] = [line for line in found.findings if "noise: local steps" in line]
+    assert "in that of agent 2 (" in line
+
+
+MASKED = 'algorithm = "gradient-descent"\nstep = 1.0\nsmoothness = 1.0\naggregation = "masked-sum"'
+
+
+def masked(tmp_path, name, trials=2000, agents=(0, 5)):
+    folder = deal(tmp_path / name, GAUSSIAN + '\nobserver = "sum"', MASKED, records="[12, 20]")
+    run_twin(folder)
+    return audit(folder, trials=trials, agents=list(agents), secret=SECRET)
+
+
+def test_the_log_of_a_masked_run_shows_the_sum_and_of_a_party_nothing(tmp_path):
+    """8 parties, 10 sums of 4 numbers: 320 guesses at signs. The attack on a party is that on the sum."""
+    found = masked(tmp_path, "masked")
+    assert found.ok, found.findings
+    assert found.noise["releases"] == 10
+    assert found.noise["ok"]
+    seen = found.others["masked_sums"]
+    assert (seen["sums"], seen["guesses"]) == (10, 320)
+    assert abs(seen["right"] - 160) < 4.5 * 320**0.5 / 2
+    for agent in (0, 5):
+        assert 0.0 < found.agents[agent].attacked <= found.agents[agent].accounted <= 2.0
+        assert found.agents[agent].attained > 0.3, "the record moves the sum"
+
+
+def test_half_the_noise_of_a_masked_sum_is_found_in_the_sum(tmp_path, monkeypatch):
+    shared = aggregating.shared_deviation
+    monkeypatch.setattr(aggregating, "shared_deviation", lambda *given: 0.5 * shared(*given))
+    found = masked(tmp_path, "halved", trials=20)
+    assert any(line.startswith("noise: scale") for line in found.findings), found.findings
+
+
+def test_masks_that_do_not_hide_a_party_are_found(tmp_path, monkeypatch):
+    """Own masks alone, and no noise: they are all opened, and what is left is each party's vector."""
+    real = masking.masked
+    monkeypatch.setattr(masking, "masked", lambda words, agent, own, pairs: real(words, agent, own, {}))
+    folder = deal(tmp_path / "bare", 'mechanism = "none"', MASKED)
+    run_twin(folder)
+    found = audit(folder, trials=20, agents=[0], secret=SECRET)
+    assert found.others["masked_sums"]["right"] == 320
+    assert any("guesses at signs" in line for line in found.findings), found.findings

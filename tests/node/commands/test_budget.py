@@ -1,0 +1,101 @@
+"""``sottovoce budget``: figures that a person can check, and nothing written."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator_free.privacy.accounting import kairouz
+from node.cli import main
+from node.commands.budget import facts
+from node.configuration.reading import from_table
+
+
+def table(**privacy: Any) -> dict[str, Any]:
+    return {
+        "run": {"name": "small", "seed": 7},
+        "data": {"source": "breast-cancer", "agents": 6},
+        "topology": {"kind": "ring"},
+        "learning": {"loss": "logistic", "mu": 1.0, "smoothness": "bound"},
+        "clock": {"updates": 40},
+        "privacy": {"mechanism": "laplace", "epsilon": 1.0, "delta": 1e-3, "clip": 1.0} | privacy,
+    }
+
+
+def test_a_laplace_budget() -> None:
+    found = facts(from_table(table()))
+    total = found["total"]
+    assert 1.0 - 1e-4 <= total["epsilon"] <= 1.0
+    assert total["epsilon"] == min(total["plain_sum"], total["kairouz_theorem_3_5"], total["exact"])
+    assert found["charged_releases"] == 40
+    each = found["release"]["last"]["epsilon"]
+    assert total["plain_sum"] == pytest.approx(40 * each)
+    alone = found["theorem_alone"]
+    ones = total_of_theorem(alone["epsilon_of_last_release"], 40, 1e-3)
+    assert ones == pytest.approx(total["epsilon"], rel=1e-9)
+    assert alone["noise_factor"] == pytest.approx(each / alone["epsilon_of_last_release"])
+    assert alone["noise_factor"] > 1.1
+    for agent in found["agents"]:
+        assert agent["scale"] == pytest.approx(agent["sensitivity"] / each)
+        assert agent["gradient_noise_per_clip"] == pytest.approx(2.0 / each / agent["records"])
+    sizes = [agent["records"] for agent in found["agents"]]
+    assert sizes == sorted(sizes)
+
+
+def total_of_theorem(epsilon: float, releases: int, delta: float) -> float:
+    import numpy as np
+
+    return kairouz(np.array([epsilon]), np.array([float(releases)]), delta)
+
+
+def test_more_updates_need_more_noise_each() -> None:
+    compared = facts(from_table(table(mechanism="gaussian")))["updates_compared"]
+    assert [row["updates"] for row in compared] == [1, 10, 40, 100, 1000]
+    noise = [row["multiplier"] for row in compared]
+    assert noise == pytest.approx([noise[0] * math.sqrt(row["updates"]) for row in compared], rel=1e-6)
+    assert all(row["epsilon"] is None for row in compared)
+
+
+def test_an_allocation_that_cannot_be_for_many_updates_is_named_not_fatal() -> None:
+    found = facts(from_table(table(allocation="increasing", r=0.8)))
+    assert found["release"]["first"]["multiplier"] > found["release"]["last"]["multiplier"]
+    refused = {row["updates"]: "refused" in row for row in found["updates_compared"]}
+    assert refused == {1: False, 10: False, 40: False, 100: False, 1000: True}
+
+
+def test_a_delta_that_permits_publishing_a_record_is_warned_of() -> None:
+    assert any("privacy.delta" in warning for warning in facts(from_table(table(delta=0.1)))["warnings"])
+
+
+def test_the_command_prints_one_document_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "small.toml"
+    lines = [f"[{name}]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in s.items()) for name, s in table().items()]
+    config.write_text("".join(lines))
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(SystemExit) as ended:
+        main(["budget", str(config), "--json"])
+    assert ended.value.code == 0
+    assert json.loads(capsys.readouterr().out)["budget"] == {"epsilon": 1.0, "delta": 1e-3}
+    with pytest.raises(SystemExit) as ended:
+        main(["budget", str(config)])
+    assert ended.value.code == 0
+    assert "Kairouz Theorem 3.5" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        main(["budget", str(config), "--set", "privacy.epsilon=-1"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_without_a_mechanism_there_is_no_budget() -> None:
+    sections = table()
+    sections["privacy"] = {"mechanism": "none"}
+    with pytest.raises(ValueError, match=r"privacy\.mechanism"):
+        facts(from_table(sections))

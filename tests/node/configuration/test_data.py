@@ -1,0 +1,74 @@
+"""The [data] section says what is wrong in one line, and what would be accepted."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from node.data import DataSection
+from tests.helpers.places import ROOT
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"source": "nobody"}, ["schools", "svmlight"]),
+        ({"source": "schools", "flips": 0.2}, ["data.flips", "schools"]),
+        ({"source": "adult", "agents": 5}, ["data.path", "adult"]),
+        ({"source": "csv", "path": "x", "agents": 2}, ["data.label"]),
+        ({"source": "csv", "path": "x", "label": "y"}, ["data.agents", "even"]),
+        ({"source": "csv", "path": "x", "label": "y", "split": "column"}, ["data.column"]),
+        ({"source": "csv", "path": "x", "label": "y", "split": "even", "column": "c", "agents": 2}, ["data.column"]),
+        ({"source": "breast-cancer", "split": "ratio", "agents": 3}, ["data.ratio"]),
+        ({"source": "breast-cancer", "split": "dirichlet", "agents": 3}, ["data.alpha"]),
+        ({"source": "breast-cancer", "alpha": 1.0, "agents": 3}, ["data.alpha", "dirichlet"]),
+        ({"source": "breast-cancer", "sizes": [10, 10], "agents": 3}, ["data.agents", "2 entries"]),
+        ({"source": "breast-cancer", "agents": 0}, ["greater than or equal to 1"]),
+        ({"source": "synthetic", "records": [10, 9]}, ["data.records", "smaller"]),
+        ({"source": "synthetic", "flips": 0.6}, ["0.5"]),
+        ({"source": "synthetic", "feature_scale": float("inf")}, ["finite"]),
+        ({"source": "csv", "path": "x", "label": "y", "agents": 2, "bounds": {"a": [2, 1]}}, ["public bound"]),
+        ({"source": "csv", "path": "x", "label": "y", "agents": 2, "bounds": {"a": [0, float("nan")]}}, ["finite"]),
+        ({"source": "adult", "path": "x", "agents": 2, "test": "published", "held_out": 0.3}, ["data.held_out"]),
+        ({"source": "schools", "agentz": 3}, ["Extra"]),
+    ],
+)
+def test_an_error_names_the_setting_and_what_is_accepted(fields: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        DataSection(**fields)
+    message = caught.value.errors()[0]["msg"]
+    for word in words:
+        assert word in message
+
+
+def test_defaults_follow_from_the_source() -> None:
+    assert DataSection(source="schools").split_in_force == "column"
+    assert DataSection(source="schools", split="even", agents=4).split_in_force == "even"
+    assert DataSection(source="breast-cancer", sizes=(3, 4)).split_in_force == "sizes"
+    assert DataSection(source="csv", path="x", label="y", column="who").split_in_force == "column"
+    assert DataSection(source="schools").held_out_in_force == 0.3
+    assert DataSection(source="movielens-100k", path="x").held_out_in_force == 0.2
+    assert DataSection(source="adult", path="x", agents=2, test="published").held_out_in_force == 0.0
+
+
+def test_a_section_with_its_defaults_written_out_is_accepted_again() -> None:
+    section = DataSection(source="schools", held_out=0.25)
+    written = {name: value for name, value in section.model_dump().items() if value is not None}
+    assert DataSection(**written) == section
+
+
+def test_the_example_in_the_documentation_is_accepted() -> None:
+    text = (ROOT / "docs" / "data.md").read_text()
+    table = tomllib.loads(text.split("```toml")[1].split("```")[0])
+    section = DataSection(**table["data"])
+    assert section.split_in_force == "column"
+    assert section.bounds["age"] == (0.0, 120.0)
+
+
+@pytest.mark.parametrize("name", ["schools", "schools-no-privacy", "synthetic", "movielens"])
+def test_the_examples_have_a_valid_section(name: str) -> None:
+    text = (ROOT / "examples" / f"{name}.toml").read_text()
+    assert DataSection(**tomllib.loads(text)["data"]).source in ("schools", "synthetic", "movielens-100k")

@@ -1,0 +1,160 @@
+"""Agents that figures need: a private warm start, and the printed noise of papers 000 and 001, honestly charged."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coordinator_free.agent import Setting
+from coordinator_free.agents.admm.penalty_perturbation import round_cost
+from coordinator_free.agents.personal.warm_start import WarmStart
+from coordinator_free.agents.settings import SettingError
+from coordinator_free.privacy.accounting import AccountingError, total
+from coordinator_free.privacy.mechanisms import GRID
+from coordinator_free.problem.losses import LOGISTIC
+from coordinator_free.problem.objective import LocalProblem
+from coordinator_free.release import FloatArray
+from node.configuration.reading import from_table
+from node.experiments.reproduce.published import GivenRates, OwnPenalties, PublishedDual
+from node.experiments.trial import in_twin, seeded
+from tests.helpers.tables import public
+
+RECORDS, DIMENSION = 40, 3
+
+
+def problem() -> LocalProblem:
+    random = np.random.default_rng(5)
+    x = random.normal(size=(RECORDS, DIMENSION))
+    x /= np.maximum(1.0, np.linalg.norm(x, axis=1))[:, None]
+    return LocalProblem(x, random.choice([-1.0, 1.0], size=RECORDS), LOGISTIC, 1.0 / RECORDS)
+
+
+def setting(learning: dict[str, Any], multipliers: FloatArray, mechanism: str, updates: int) -> Setting:
+    return Setting(
+        agent=0,
+        neighbours=(1, 2),
+        weights=np.ones(2),
+        problem=problem(),
+        dimension=DIMENSION,
+        updates=updates,
+        learning=learning,
+        mechanism=mechanism,
+        multipliers=multipliers,
+        clip=1.0,
+        secret=bytes(32),
+    )
+
+
+# --- warm start ------------------------------------------------------------------------------------------------------
+
+WARM = {"mu": 1.0, "smoothness": 0.3, "anchor": "gradient", "warm_updates": 3, "warm_epsilon": 0.4}
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+def test_a_warm_start_spends_its_budget_and_no_more(mechanism: str) -> None:
+    multipliers = WarmStart.calibrate(mechanism, 8, 1.0, 1e-3, {"parameters": WARM}, DIMENSION)
+    agent = WarmStart(setting(WARM, multipliers, mechanism, 8))
+    plan = [agent.charge(index) for index in range(8)]
+    assert [charge is not None for charge in plan] == [True, False, False, True, True, True, True, True]
+    spent = total(plan, 1e-3).epsilon
+    assert spent <= 1.0
+    assert spent > (0.999 if mechanism == "gaussian" else 0.7)
+    assert total(plan[:1], 1e-3).epsilon <= 0.4 * (1 + 1e-6)
+
+
+def test_the_free_releases_of_a_warm_start_hold_nothing_new_of_the_data() -> None:
+    multipliers = WarmStart.calibrate("gaussian", 8, 1.0, 1e-3, {"parameters": WARM}, DIMENSION)
+    agent = WarmStart(setting(WARM, multipliers, "gaussian", 8))
+    anchor, first = agent.wake(), agent.wake()
+    assert anchor is not None
+    assert first is not None
+    # Neighbours are silent: Eq. 16 is mu c A / (1 + mu c), a function of what was released.
+    np.testing.assert_allclose(first.vector, anchor.vector / 2.0, rtol=1e-12)
+
+
+def test_an_anchor_is_the_same_after_a_restart() -> None:
+    multipliers = WarmStart.calibrate("gaussian", 8, 1.0, 1e-3, {"parameters": WARM}, DIMENSION)
+    one, other = (WarmStart(setting(WARM, multipliers, "gaussian", 8)) for _ in range(2))
+    one.wake()
+    other.wake()
+    other.restore(other.snapshot(), 1)
+    said, again = one.wake(), other.wake()
+    assert said is not None
+    assert again is not None
+    np.testing.assert_array_equal(said.vector, again.vector)
+
+
+def test_a_warm_start_that_leaves_nothing_is_refused() -> None:
+    with pytest.raises(AccountingError, match="warm_epsilon"):
+        WarmStart.calibrate("gaussian", 8, 0.4, 1e-3, {"parameters": WARM}, DIMENSION)
+    with pytest.raises(SettingError, match="warm_updates = 3"):
+        WarmStart.calibrate("gaussian", 3, 1.0, 1e-3, {"parameters": WARM}, DIMENSION)
+
+
+def test_a_warm_start_runs_from_a_configuration() -> None:
+    table = public(
+        learning={
+            "algorithm": "warm-start",
+            "smoothness": "bound",
+            "anchor": "gradient",
+            "parameters": {"warm_updates": 2, "warm_epsilon": 0.5},
+        },
+        clock={"updates": 5},
+        privacy={"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-3, "clip": 1.0},
+    )
+    trial = in_twin_of(table)
+    assert trial.epsilon == pytest.approx(1.0, rel=1e-6)
+    assert len(trial.releases) == 50
+
+
+def in_twin_of(table: dict[str, Any]) -> Any:
+    from node.dealing.folder import prepare
+
+    return in_twin(prepare(seeded(from_table(table), 3, simulation=True)))
+
+
+# --- the printed noise -----------------------------------------------------------------------------------------------
+
+ADMM = {"capacity": 10.0, "rho": 0.5, "penalty": 2.0, "agents": 3}
+
+
+@pytest.mark.parametrize("alpha", [0.01, 1.0])
+def test_the_printed_dual_perturbation_is_charged_what_it_costs(alpha: float) -> None:
+    agent = PublishedDual(setting(ADMM, np.full(2, 1.0 / alpha), "gamma-norm", 2))
+    charge = agent.charge(0)
+    assert charge is not None
+    bend, w, rho = 0.25 * 10.0 / RECORDS, 0.5 + 2 * 2.0 * 2, 0.5
+    hat = alpha - 2.0 * math.log(1.0 + bend / w)
+    phi = 0.0
+    if hat <= 0:
+        assert alpha == 0.01
+        hat, phi = alpha / 2.0, bend / math.expm1(alpha / 4.0) - rho
+    # ln(1 + c1/k) + 2 zeta, where the paper books 2 ln(1 + c1/k) + zeta and calls it alpha.
+    assert 1.0 / charge.multiplier == pytest.approx(math.log(1.0 + bend / (w + phi)) + 2.0 * hat, rel=1e-9)
+    assert 1.0 / charge.multiplier > alpha
+
+
+def test_given_rates_are_charged_by_the_agents_own_records() -> None:
+    learning = {**ADMM, "theta": 2.0, "alpha": 3.0, "alpha_growth": 1.1, "regulariser": "shared", "penalty_growth": 1.2}
+    agent = GivenRates(setting(learning, np.ones(3), "gamma-norm", 3))
+    for t in range(3):
+        charge = agent.charge(t)
+        assert charge is not None
+        expected = round_cost(3.0 * 1.1**t, 2.0 * 1.2**t, 2, RECORDS, 10.0, 0.5 / 3)
+        assert 1.0 / charge.multiplier == pytest.approx(expected, rel=1e-9)
+
+
+def test_own_penalties_grow_each_at_its_own_rate() -> None:
+    learning = {**ADMM, "theta": 0.5, "starts": [0.6, 0.7], "growths": [1.1, 1.2]}
+    agent = OwnPenalties(setting(learning, np.empty(0), "none", 3))
+    assert agent.curvature(2) == pytest.approx(0.5 + 2 * 0.6 * 1.1**2 * 2)
+
+
+def test_the_grid_is_part_of_every_sensitivity() -> None:
+    multipliers = WarmStart.calibrate("gaussian", 8, 1.0, 1e-3, {"parameters": WARM}, DIMENSION)
+    charge = WarmStart(setting(WARM, multipliers, "gaussian", 8)).charge(0)
+    assert charge is not None
+    assert charge.sensitivity == pytest.approx(2.0 / RECORDS + math.sqrt(DIMENSION) * GRID, rel=1e-9)

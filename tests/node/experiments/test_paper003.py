@@ -1,0 +1,218 @@
+"""Paper 003 made again: baselines with the epsilon that they truly have, and findings that come from the figures."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from coordinator_free.privacy.observer import noise_deviation
+from coordinator_free.problem import trusted_party as curated
+from coordinator_free.problem.losses import LOGISTIC
+from coordinator_free.problem.objective import LocalProblem
+from node.cli import main
+from node.experiments.charts import draw
+from node.experiments.reproduce import OPEN, PUBLISHED, TRULY, FigureError, Request, paper003
+from node.experiments.reproduce.paper003 import (
+    CENTRAL,
+    CONVEXITY,
+    MAJORITY,
+    UNBOUNDED,
+    _Base,
+    _Found,
+    _gains,
+    _grows,
+    _similar,
+    _steady,
+    figure1,
+    sources,
+)
+from tests.helpers.averages_networks import problems
+
+
+def request(tmp_path: Path, *overrides: str, seeds: int = 1) -> Request:
+    return Request("twin", seeds, overrides, tmp_path)
+
+
+# --- baselines -------------------------------------------------------------------------------------------------------
+
+
+def test_a_curator_descends_like_one_party_with_all_records() -> None:
+    local = [replace(p, regularisation=0.01) for p in problems(3, [20, 50, 30])]
+    theta = np.zeros(3)
+    pooled = curated.everybody(local, 1.0)
+    assert pooled.regularisation == 0.01
+    for _ in range(6):
+        theta = theta - 2.0 * pooled.gradient(theta)
+    random = np.random.default_rng(0)
+    found = curated.noisy_descent(local, 1e7, 0.1, clip=1.0, step=2.0, steps=6, random=random)
+    assert found == pytest.approx(theta, abs=1e-2)
+
+
+def test_the_curators_noise_is_that_of_the_composition() -> None:
+    """600 draws: a tenth too little is seen but with probability 1e-3, half always."""
+    local = problems(2, [40, 60], dimension=600)
+    random = np.random.default_rng(0)
+    drawn = curated.noisy_descent(local, 0.1, 1e-3, clip=1.0, step=1.0, steps=1, random=random)
+    exact = 0.4 * local[0].gradient(np.zeros(600)) + 0.6 * local[1].gradient(np.zeros(600))
+    assert np.std(drawn + exact) == pytest.approx(noise_deviation(0.1, 1e-3, 1.0, 100, 1), rel=0.1)
+
+
+def test_the_noisy_average_moves_by_what_its_true_epsilon_assumes_and_loses_more_than_is_printed() -> None:
+    """From first principles: a minimiser moves by at most 2/(n convexity) in L2, and sqrt(p) times that in L1.
+
+    Rows point along a diagonal, half with either label, and one label is exchanged: the slopes are one half, so the
+    minimiser moves by two fifths of the bound. The privacy loss, the L1 shift over the printed scale, is above epsilon.
+    """
+    parties, records, p, convexity, epsilon = 2, 30, 100, 1.0, 0.5
+    x = np.full((records, p), 1.0 / math.sqrt(p))
+    as_is = LocalProblem(x, np.repeat([1.0, -1.0], records // 2), LOGISTIC, 0.0)
+    y = as_is.y.copy()
+    y[0] = -1.0
+    local = [as_is] * parties
+    shift = curated.average_of_minimisers([LocalProblem(x, y, LOGISTIC, 0.0), as_is], convexity)
+    shift = shift - curated.average_of_minimisers(local, convexity)
+    bound = 2.0 / (parties * records * convexity)
+    assert 0.35 * bound < np.linalg.norm(shift) <= bound
+    scale = curated.output_perturbation_scale(local, epsilon, convexity)
+    assert scale == pytest.approx(2.0 / (records * epsilon * convexity))
+    loss = float(np.abs(shift).sum()) / scale
+    true = curated.output_perturbation_epsilon(epsilon, 0.0, parties, p)
+    assert true == pytest.approx(epsilon * math.sqrt(p) / parties)
+    assert epsilon < loss <= true
+
+
+def test_no_replaced_record_moves_a_minimiser_beyond_the_bound() -> None:
+    random = np.random.default_rng(2)
+    [own] = problems(1, [20], dimension=5)
+    for _ in range(30):
+        x, y = own.x.copy(), own.y.copy()
+        x[0] = random.normal(size=5)
+        x[0] /= np.linalg.norm(x[0])
+        y[0] = random.choice([-1.0, 1.0])
+        moved = curated.average_of_minimisers([replace(own, x=x, y=y)], 0.3)
+        assert np.linalg.norm(moved - curated.average_of_minimisers([own], 0.3)) <= 2.0 / (20 * 0.3)
+
+
+def test_the_noise_of_the_noisy_average_has_the_printed_scale() -> None:
+    """900 coordinates: the mean length of a Laplace variable is its scale; an eighth off has probability 2e-4."""
+    local = problems(4, [25, 40, 60, 30], dimension=900)
+    trial = SimpleNamespace(
+        records=[25, 40, 60, 30], problems=local, tests=[(p.x, p.y) for p in local], scores=lambda models: np.zeros(4)
+    )
+    base = _Base(cast("Any", trial))
+    seen: dict[str, _Found] = {}
+    models: list[np.ndarray] = []
+    base.gap = lambda model: models.append(model) or 0.0  # type: ignore[method-assign, func-returns-value]
+    base.add_baselines(seen, 0.5, np.random.default_rng(0))
+    noise = models[0] - curated.average_of_minimisers(local, CONVEXITY)
+    assert np.abs(noise).mean() == pytest.approx(2.0 / (25 * 0.5 * CONVEXITY), rel=0.125)
+
+
+# --- the figure ------------------------------------------------------------------------------------------------------
+
+
+def test_every_row_says_for_whom_its_epsilon_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paper003, "EPSILONS", (0.25,))
+    made = figure1(request(tmp_path, "data.source=breast-cancer", "data.agents=4", seeds=2))
+    rows = {row["method"]: row for row in made.rows}
+    assert len(made.rows) == len(rows) == 12
+    for row in made.rows:
+        assert row["data"] == "breast-cancer"
+        assert 0.0 <= row["accuracy"] <= 1.0
+        assert row["sd"] is not None
+        assert row["true heard"] is not None or row["true result"] is not None
+    for name in ("WD-DP", "simple average"):
+        assert rows[name]["reading"] == PUBLISHED
+        assert rows[name]["true heard"] > rows[name]["true result"] > rows[name]["claimed"] == 0.25
+    assert [rows["centralised noisy descent"][key] for key in ("true heard", "true result")] == [UNBOUNDED, 0.25]
+    average = rows["noisy average of minimisers"]
+    assert average["true heard"] == UNBOUNDED
+    assert average["true result"] == pytest.approx(0.25 * math.sqrt(10) / 4, rel=0.05)
+    assert rows["descent in step, masked sums"]["true heard"] is None
+    assert rows["descent in step, masked sums"]["true result"] == 0.25
+    for row in (row for row in made.rows if row["reading"] == TRULY):
+        assert row["claimed"] == 0.25
+    assert rows["each alone, nothing said"]["true heard"] == 0.0
+    assert rows["no privacy, pooled"]["reading"] == OPEN
+    assert rows["no privacy, pooled"]["accuracy"] > rows["majority class"]["accuracy"]
+    assert rows["no privacy, pooled"]["gap"] == 0.0
+    assert all(row["gap"] is None or row["gap"] >= 0.0 for row in made.rows)
+    assert any("claim is false for who sees the result alone" in line for line in made.findings)
+    accuracy, gap = made.panels
+    assert (accuracy.title, gap.title) == ("Accuracy", "Optimal gap")
+    drawn = {series.label: series.y for series in accuracy.series}
+    assert drawn["WD-DP (as published)"] == [rows["WD-DP"]["accuracy"]]
+    assert drawn["WD-DP (truly private)"] == [rows["WD-DP, releases seen"]["accuracy"]]
+    assert len(drawn) == 9, "all methods but two that are levels, and one for the table alone"
+    assert draw(made.panels).startswith(b"\x89PNG")
+
+
+def test_two_parties_have_no_masked_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paper003, "EPSILONS", (0.25,))
+    made = figure1(request(tmp_path, "data.source=breast-cancer", "data.agents=2"))
+    assert "descent in step, masked sums" not in {row["method"] for row in made.rows}
+
+
+def of(weighted: list[list[float]], equal: list[list[float]]) -> list[tuple[dict[str, float], dict[str, _Found]]]:
+    return [
+        (
+            {"epsilon": float(k)},
+            {
+                "w": _Found(PUBLISHED, accuracy=w, gap=e),
+                "e": _Found(PUBLISHED, accuracy=e, gap=w),
+                MAJORITY: _Found(OPEN, accuracy=[0.8]),
+                CENTRAL: _Found(PUBLISHED, accuracy=[0.84]),
+            },
+        )
+        for k, (w, e) in enumerate(zip(weighted, equal, strict=True))
+    ]
+
+
+def test_findings_follow_the_figures() -> None:
+    better = of([[0.82, 0.83], [0.83, 0.84]], [[0.75, 0.76], [0.79, 0.80]])
+    assert "gains +0.070, +0.040 in accuracy" in _gains(better, "w", "e", "u", gap=False)
+    assert "in 2 of 2: the paper's advantage reproduces." in _gains(better, "w", "e", "u", gap=False)
+    worse = of([[0.75, 0.76]], [[0.82, 0.83]])
+    assert "in 0 of 1: the paper's advantage does not reproduce." in _gains(worse, "w", "e", "u", gap=False)
+    unclear = of([[0.70, 0.90]], [[0.75, 0.76]])
+    assert "does not reproduce" in _gains(unclear, "w", "e", "u", gap=False)
+    assert "above zero (one run)" in _gains(of([[0.8]], [[0.7]]), "w", "e", "u", gap=False)
+    assert "a smaller optimal gap" in _gains(better, "w", "e", "u", gap=True)
+    assert "grows with epsilon, as in the paper, and is above the majority class in 2 of 2" in _grows(better, "w")
+    assert "+0.015, +0.005, within 0.02 in 2 of 2: similar, as in the paper" in _similar(better, "w")
+    assert "within 0.02 in 0 of 1: not throughout" in _similar(worse, "w")
+    assert "does not change" in _grows(of([[0.8], [0.801]], [[0.5], [0.5]]), "w")
+    assert "does not grow" in _grows(of([[0.9], [0.7]], [[0.5], [0.5]]), "w")
+    falling = of([[0.82], [0.825]], [[0.82], [0.74]])
+    assert "w is steady" in _steady(falling, "w", "e")
+    assert "e falls or fluctuates" in _steady(falling, "w", "e")
+    assert "e is no less steady" in _steady(of([[0.82], [0.825]], [[0.82], [0.83]]), "w", "e")
+
+
+def test_data_are_found_by_their_files(tmp_path: Path) -> None:
+    for folder, file in (("bank", "bank-additional-full.csv.gz"), ("adult", "adult.data")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / file).touch()
+    assert sources(request(tmp_path, f"data.path={tmp_path}")) == [
+        ("adult", str(tmp_path / "adult")),
+        ("bank", str(tmp_path / "bank")),
+    ]
+    assert sources(request(tmp_path, f"data.path={tmp_path / 'bank'}")) == [("bank", str(tmp_path / "bank"))]
+    assert sources(request(tmp_path, "data.source=breast-cancer")) == [("breast-cancer", None)]
+    with pytest.raises(FigureError, match=r"accepted is a folder that holds one of adult\.data"):
+        sources(request(tmp_path, f"data.path={tmp_path / 'nothing'}"))
+    with pytest.raises(FigureError, match="this figure accepts adult, bank, breast-cancer"):
+        sources(request(tmp_path, "data.source=schools"))
+
+
+def test_a_folder_without_data_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["reproduce", "paper003/figure1", "--world", "twin", "--set", f"data.path={tmp_path}"])
+    assert stop.value.code == 2
+    assert "data.path = " in capsys.readouterr().err

@@ -1,0 +1,135 @@
+"""What a person sees at the end of a run: the table, the pictures, the report."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from node.folder.run import RunFolderError
+from node.results.pictures import convergence_picture, gain_picture
+from node.results.table import render, show
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def documents(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    return json.loads((run / "results.json").read_text()), json.loads((run / "details.json").read_text())
+
+
+def printed(results: dict[str, Any], details: dict[str, Any]) -> str:
+    console = Console(file=io.StringIO(), width=160)
+    console.print(render(results, details))
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    # Lines are broken where the terminal ends.
+    return " ".join(file.getvalue().split())
+
+
+def test_a_private_runs_table_says_what_is_private_and_what_is_not(private_run: Path) -> None:
+    results, details = documents(private_run)
+    text = printed(results, details)
+    for words in (
+        "RMSE",
+        "alone",
+        "together, free finish *",
+        "pooled",
+        "best ridge alone",
+        "one pupil",
+        "of 2 at delta 0.001",
+        "analytic Gaussian",
+        "not covered by epsilon",
+        "capture",
+        "complete",
+        "gap to optimum",
+        "assumed public",
+        f"{results['together']['mean']:.3f}",
+        f"{results['finish']['worst']:.3f}",
+    ):
+        assert words in text
+    assert "seed" not in text
+
+
+def test_a_simulation_says_who_sees_through_its_noise(private_run: Path) -> None:
+    results, details = documents(private_run)
+    assert "whoever holds the seed sees through the noise" in printed(results, {**details, "simulation": True})
+
+
+def test_a_run_without_noise_claims_nothing(open_run: Path) -> None:
+    text = printed(*documents(open_run))
+    assert "none: releases carry no noise" in text
+    assert "epsilon" not in text
+
+
+def test_failures_and_earlier_runs_are_named(private_run: Path) -> None:
+    results, details = documents(private_run)
+    failure = {"who": "agent-0004", "status": -9, "last_words": ["killed by SIGKILL"]}
+    earlier = [
+        {"run": "before", "epsilon_max": 1.5, "epsilon_mean": 1.0, "delta": 1e-3},
+        {"run": "open", "epsilon_max": None, "epsilon_mean": None, "delta": None},
+    ]
+    text = printed({**results, "failures": [failure]}, {**details, "earlier_runs": earlier})
+    assert "agent-0004 did not finish (status -9): killed by SIGKILL" in text
+    assert "earlier run before on the same data spent epsilon 1.5" in text
+    assert "earlier run open on the same data released without noise" in text
+
+
+def test_what_is_null_is_a_dash_or_left_out(private_run: Path) -> None:
+    results, details = documents(private_run)
+    gone = {**results, "alone": None, "pooled": None, "optimum_gap": None, "capture": None}
+    gone["time"] = {"ready_s": None, "wall_s": None}
+    gone["epsilon"] = {**results["epsilon"], "charged_max": None, "charged_mean": None, "accountant": None}
+    empty = {**details, "capture": None, "releases_per_agent": None, "bytes_per_agent": None, "curve": None}
+    text = printed(gone, empty)
+    assert "gap to optimum" not in text
+    assert "None" not in text
+
+
+def test_show_needs_a_judged_run(private_run: Path, tmp_path: Path) -> None:
+    results, _ = documents(private_run)
+    with pytest.raises(RunFolderError, match=r"details\.json"):
+        show(tmp_path, results, Console(file=io.StringIO()))
+
+
+def test_pictures_are_drawn_for_every_run(private_run: Path, open_run: Path) -> None:
+    for run in (private_run, open_run):
+        results, details = documents(run)
+        for draw in (convergence_picture, gain_picture):
+            picture = draw(results, details)
+            assert picture is not None
+            assert picture.startswith(PNG)
+
+
+def test_no_picture_is_drawn_of_what_nobody_knows(open_run: Path) -> None:
+    results, details = documents(open_run)
+    assert convergence_picture(results, {**details, "curve": None}) is None
+    agents = {key: value for key, value in details["agents"].items() if key != "alone"}
+    assert gain_picture(results, {**details, "agents": agents}) is None
+
+
+def test_a_gap_of_nothing_or_below_is_drawn_too(open_run: Path) -> None:
+    results, details = documents(open_run)
+    curve = {"releases": [0.0, 1.0, 2.0], "gap": [1.0, 0.0, -1e-17], "metric": [0.5, None, 0.7]}
+    assert convergence_picture(results, {**details, "curve": curve}) is not None
+
+
+def test_the_report_needs_nothing_else(private_run: Path) -> None:
+    pytest.importorskip("plotly")
+    text = (private_run / "report.html").read_text()
+    assert "<script src=" not in text
+    assert "<link" not in text
+    assert "not covered by epsilon" in text
+    assert "one pupil" in text
+
+
+def test_sizes_that_hardly_differ_have_no_columns(private_run: Path) -> None:
+    results, details = documents(private_run)
+    assert "ranges: quarters" in printed(results, details)
+    even = [{**quarter, "records": [4522, 4523]} for quarter in details["quarters"]]
+    text = printed(results, {**details, "quarters": even})
+    assert "ranges: quarters" not in text
+    assert "4522" not in text

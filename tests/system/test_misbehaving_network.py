@@ -1,0 +1,175 @@
+"""Runs over real processes on a network that misbehaves, beside the twin on a calm one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coordinator_free.release import Release
+from node.audit.verify import verify
+from node.faults.log import read_faults
+from node.folder.run import read_final, read_json
+from node.traffic.reader import Event, TrafficLogReader
+from node.worlds import launcher
+from tests.helpers.clusters import dealt, final, ran, said
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+AGENTS = 20
+ROUNDS = 12
+LOSSY: dict[str, Any] = {
+    "loss": 0.2,
+    "duplication": 0.05,
+    "reordering": 0.1,
+    "delay": {"law": "exponential", "mean": "20 ms"},
+}
+QUICK = {"repeat": "100 ms", "linger": 20.0}
+
+
+def admm(**network: Any) -> dict[str, Any]:
+    """A private synchronous run; a simulation, so that two runs of it say the same."""
+    return {
+        "run": {"seed": 3, "simulation": True},
+        "data": {"source": "breast-cancer", "agents": AGENTS},
+        "topology": {"kind": "random-regular", "degree": 4},
+        "learning": {"algorithm": "pvp", "loss": "logistic", "capacity": 100.0, "rho": 0.01, "penalty": 2.0},
+        "clock": {"updates": ROUNDS},
+        "privacy": {"mechanism": "gaussian", "epsilon": 2.0, "delta": 1e-3, "clip": 1.0},
+        "network": {**QUICK, **network},
+    }
+
+
+def descent(agents: int, **network: Any) -> dict[str, Any]:
+    return {
+        "run": {"seed": 4},
+        "data": {"source": "synthetic", "agents": agents, "dimension": 10},
+        "topology": {"kind": "random-regular", "degree": 4},
+        "learning": {"mu": 2.5},
+        "clock": {"rate": 20.0, "updates": 100},
+        "network": {**QUICK, **network},
+    }
+
+
+def releases(folder: Path) -> dict[tuple[int, int], Release]:
+    return {(m.sender, m.index): m for m in said(folder) if isinstance(m, Release)}
+
+
+def lost_first(folder: Path, agents: int = AGENTS) -> dict[tuple[int, int], list[int]]:
+    return {
+        (int(sender), receiver): link["lost_first"]
+        for receiver in range(agents)
+        for sender, link in final(folder, receiver)["links"].items()
+    }
+
+
+def in_twin(folder: Path, table: dict[str, Any]) -> Path:
+    dealt(folder, table)
+    launcher.run_in_twin(folder)
+    return folder
+
+
+def assert_the_same(folder: Path, twin: Path) -> None:
+    here, there = releases(folder), releases(twin)
+    assert here.keys() == there.keys()
+    assert all(here[key].same_as(there[key]) for key in there)
+    for agent in range(AGENTS):
+        assert read_final(folder, agent)["model"].tobytes() == read_final(twin, agent)["model"].tobytes()
+
+
+@pytest.mark.parametrize("transport", ["ipc", "tcp"])
+def test_rounds_under_loss_delay_and_reordering_equal_the_calm_twin(tmp_path: Path, transport: str) -> None:
+    watch = ran(tmp_path / "lossy", admm(**LOSSY, transport=transport))
+    assert watch.failures == []
+    assert watch.eavesdropper_status == 0, "the log is complete"
+    assert_the_same(tmp_path / "lossy", in_twin(tmp_path / "calm", admm()))
+    lost = lost_first(tmp_path / "lossy")
+    assert sum(map(len, lost.values())) == pytest.approx(0.2 * AGENTS * 4 * ROUNDS, rel=0.3)
+    in_twin(tmp_path / "lossy-twin", admm(**LOSSY))
+    assert lost == lost_first(tmp_path / "lossy-twin"), "processes and twin lose the same first copies"
+
+
+EVENTS: list[dict[str, Any]] = [
+    {"at": "500 ms", "fault": "kill", "target": "one", "restart": "300 ms"},
+    {"at": 1.0, "fault": "partition", "groups": "bisect", "lasting": 5.0},
+    {"at": 1.5, "fault": "kill", "target": "one", "restart": "300 ms"},
+]
+
+
+def test_rounds_survive_a_partition_and_two_kills_on_a_lossy_network(tmp_path: Path) -> None:
+    folder = tmp_path / "faults"
+    watch = ran(folder, {**admm(**LOSSY), "event": EVENTS})
+    assert watch.failures == []
+    assert watch.eavesdropper_status == 0, (folder / "eavesdropper.log").read_text()
+    assert_the_same(folder, in_twin(tmp_path / "calm", admm()))
+    happened = read_faults(folder)
+    assert [fault["fault"] for fault in happened if "skipped" not in fault] == [
+        "kill",
+        "restart",
+        "partition",
+        "kill",
+        "restart",
+        "heal",
+    ]
+    assert sum(happened[2]["groups"]) == AGENTS // 2
+    cut = [
+        link.get("dropped_by_partition", 0)
+        for agent in range(AGENTS)
+        for link in final(folder, agent)["links"].values()
+    ]
+    assert sum(cut) > 0
+    logged = [item for item in TrafficLogReader(folder / "traffic.mcap").items() if isinstance(item, Event)]
+    assert [item.fields for item in logged] == happened
+    launcher.score(folder, watch)
+    assert read_json(folder / "results.json")["network"]["faults"] == happened
+    assert verify(folder).ok
+
+
+def test_who_is_paused_is_woken_and_the_run_ends_like_any_other(tmp_path: Path) -> None:
+    folder = tmp_path / "paused"
+    events = [{"at": 0.2, "fault": "pause", "target": "minority"}, {"at": 1.0, "fault": "heal"}]
+    watch = ran(folder, {**admm(delay="50 ms"), "event": events})  # twelve rounds then take longer than 0.2 s anywhere
+    assert watch.failures == []
+    assert [fault["fault"] for fault in read_faults(folder)] == ["pause", "resume"]
+    assert len(read_faults(folder)[0]["agents"]) == (AGENTS - 1) // 2
+    assert_the_same(folder, in_twin(tmp_path / "calm", admm()))
+
+
+def test_the_same_scenario_twice_loses_the_same_first_copies(tmp_path: Path) -> None:
+    table = admm(**LOSSY)
+    for name in ("once", "twice"):
+        assert ran(tmp_path / name, table).failures == []
+    assert lost_first(tmp_path / "once") == lost_first(tmp_path / "twice")
+
+
+def test_asynchronous_descent_ends_where_it_would_have_and_is_verified(tmp_path: Path) -> None:
+    agents = 30
+    folder = tmp_path / "lossy"
+    watch = ran(folder, descent(agents, **LOSSY))
+    assert watch.failures == []
+    launcher.score(folder, watch)
+    results = read_json(folder / "results.json")
+    assert results["optimum_gap"] < 0.01
+    links = results["network"]["links"]
+    assert len(links) == 4 * agents
+    assert sum(link["dropped"] for link in links) > 0.1 * sum(link["passed"] for link in links)
+    assert verify(folder).ok
+    twin = in_twin(tmp_path / "twin", descent(agents, **LOSSY))
+    assert lost_first(folder, agents) == lost_first(twin, agents)
+    assert np.isfinite(read_final(twin, 0)["model"]).all()
+
+
+def test_asynchronous_descent_ends_where_it_would_have_after_a_partition_and_two_kills(tmp_path: Path) -> None:
+    folder = tmp_path / "faults"
+    table = descent(AGENTS, **LOSSY)
+    table["clock"]["updates"] = 160
+    watch = ran(folder, {**table, "event": [EVENTS[0], {**EVENTS[1], "lasting": 3.0}, EVENTS[2]]})
+    assert watch.failures == []
+    assert watch.eavesdropper_status == 0, (folder / "eavesdropper.log").read_text()
+    launcher.score(folder, watch)
+    results = read_json(folder / "results.json")
+    assert results["optimum_gap"] < 0.01
+    assert [fault["fault"] for fault in results["network"]["faults"]].count("restart") == 2
+    assert verify(folder).ok

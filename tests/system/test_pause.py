@@ -1,0 +1,136 @@
+"""An agent that is stopped and continued says no more than its clock allows, and is nobody's dead before its time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator_free.release import Release
+from node.agent.silence import Listening
+from node.audit.verify import verify
+from node.faults.log import read_faults
+from node.traffic.reader import TrafficLogReader
+from node.wire import decode
+from tests.helpers.clusters import final, ran
+from tests.system.test_misbehaving_network import descent
+
+AGENTS = 8
+PAUSE: dict[str, Any] = {"at": 0.5, "fault": "pause", "target": "one", "lasting": 4.0}
+
+
+def test_time_in_which_nobody_listened_is_nobodys_silence() -> None:
+    shown = [100.0]
+    listening = Listening(lambda: shown[0])
+    for wait, passes in ((0.5, 0.5), (0.5, 0.2), (0.5, 10.0), (-1.0, 3.0)):
+        listening.wait(wait)
+        shown[0] += passes
+        listening.look()
+    assert listening.seconds == pytest.approx(0.5 + 0.2 + 0.5)
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+@pytest.mark.parametrize("transport", ["ipc", "tcp"])
+def test_on_a_clock_it_goes_on_at_its_rate_with_fresh_models(tmp_path: Path, transport: str) -> None:
+    folder = tmp_path / "paused"
+    table = descent(AGENTS, transport=transport)
+    table["clock"] = {"rate": 40.0, "updates": 300}
+    watch = ran(folder, {**table, "event": [PAUSE]})
+    assert watch.failures == []
+    assert watch.eavesdropper_status == 0, (folder / "eavesdropper.log").read_text()
+    pause, resume = read_faults(folder)
+    [paused] = pause["agents"]
+    newest: dict[int, int] = {}
+    before: dict[int, int] = {}
+    others_meanwhile = 0
+    after: list[Release] = []
+    stale: list[int] = []
+    for frame in TrafficLogReader(folder / "traffic.mcap"):
+        message = decode(frame.parts)
+        if not isinstance(message, Release) or message.index <= newest.get(message.sender, -1):
+            continue
+        newest[message.sender] = message.index
+        if frame.time_ns < pause["time_ns"]:
+            before = dict(newest)
+        if frame.time_ns < resume["time_ns"]:
+            continue
+        if message.sender != paused:
+            others_meanwhile += bool(after)
+            continue
+        after.append(message)
+        # It may have been stopped between hearing and speaking: one release was under way, and rests on what had been
+        # said by then (within a few, since the eavesdropper and it do not hear in the same moment).
+        if len(after) > 1 or any(k > before.get(j, -1) + 5 for j, k in message.used):
+            stale += [newest[j] - k for j, k in message.used if j != paused]
+        if len(after) == 11:
+            break
+    assert len(after) == 11
+    # Clocks of the same rate: in ten of its ticks the seven others have about seventy. A burst of the ticks that it
+    # missed would have come before any of theirs.
+    assert others_meanwhile > 20
+    assert max(stale) < 40, "of the hundred and more that each neighbour said while it was paused, it used the last"
+    assert verify(folder).ok
+
+
+def admm(**network: Any) -> dict[str, Any]:
+    return {
+        "run": {"seed": 3},
+        "data": {"source": "breast-cancer", "agents": AGENTS},
+        "topology": {"kind": "ring"},
+        "learning": {"algorithm": "admm", "loss": "logistic", "capacity": 10.0, "rho": 1.0, "penalty": 1.0},
+        "clock": {"updates": 150},
+        "network": {"repeat": 0.05, "linger": 8.0, "on_silent": "stop", "delay": "5 ms", **network},
+        "event": [PAUSE],
+    }
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+def test_in_rounds_nobody_names_it_while_it_may_be_silent_for_longer(tmp_path: Path) -> None:
+    folder = tmp_path / "patient"
+    watch = ran(folder, admm(silent=30.0))
+    assert watch.failures == []
+    assert [fault["fault"] for fault in read_faults(folder)] == ["pause", "resume"]
+    for agent in range(AGENTS):
+        assert final(folder, agent)["sent"] == 150
+        assert final(folder, agent)["notes"] == []
+    assert verify(folder).ok
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+def test_in_rounds_its_neighbours_name_it_after_network_silent(tmp_path: Path) -> None:
+    folder = tmp_path / "stopped"
+    watch = ran(folder, admm(silent=1.0))
+    [paused] = read_faults(folder)[0]["agents"]
+    words = {failure["who"]: failure["last_words"][0] for failure in watch.failures}
+    for neighbour in ((paused - 1) % AGENTS, (paused + 1) % AGENTS):
+        assert f"nothing from agent {paused} for network.silent = 1 s" in words[f"agent-{neighbour:04d}"]
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+@pytest.mark.parametrize(("deadline", "found"), [(20.0, True), (4.0, False)])
+def test_who_is_restarted_waits_for_a_paused_neighbour_until_network_deadline(
+    tmp_path: Path, deadline: float, found: bool
+) -> None:
+    folder, paused, restarted = tmp_path / "paused", 3, 4
+    table = descent(AGENTS, deadline=deadline, linger=8.0)
+    table["topology"] = {"kind": "ring"}
+    events = [
+        {**PAUSE, "target": [paused], "lasting": 7.0},
+        {"at": 1.0, "fault": "kill", "target": [restarted], "restart": "100 ms"},
+    ]
+    watch = ran(folder, {**table, "event": events})
+    if found:
+        assert watch.failures == []
+        assert [note.split(":")[0] for note in final(folder, restarted)["notes"]] == ["restarted"]
+        assert verify(folder).ok
+    else:
+        [failure] = watch.failures
+        assert failure["who"] == f"agent-{restarted:04d}"
+        words = f"not ready after network.deadline = {deadline:g} s: nothing heard from agent {paused}"
+        assert words in failure["last_words"][0]
+        assert final(folder, paused)["code"] == 0

@@ -1,0 +1,52 @@
+"""An agent that is started again when all the others are gone: it ends well if it had said all, and fails if not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from node.agent.process import NOT_READY
+from node.configuration.reading import load
+from node.folder.run import read_final
+from node.places import agent_folder
+from node.worlds import launcher
+from tests.helpers.clusters import AGENTS, final, ran, table
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+ROUNDS: dict[str, Any] = {
+    "learning": {"algorithm": "pvp", "loss": "logistic", "capacity": 100.0, "rho": 0.01, "penalty": 2.0},
+    "clock": {"updates": 10},
+}
+ONE = 2
+
+
+def again(folder: Path) -> launcher.Watch:
+    """Start `ONE` alone."""
+    cluster = launcher.Cluster(folder, load(folder / "config.toml"), AGENTS)
+    cluster.start(without=frozenset(range(AGENTS)) - {ONE})
+    try:
+        return cluster.watch()
+    finally:
+        cluster.close()
+
+
+@pytest.mark.parametrize("synchronous", [False, True])
+def test_who_had_said_all_ends_well_without_its_neighbours(tmp_path: Path, synchronous: bool) -> None:
+    folder = tmp_path / "run"
+    sections = table(network={"transport": "tcp", "deadline": 5.0, "linger": 1.0}) | (ROUNDS if synchronous else {})
+    sections["eavesdropper"] = {"enabled": False}
+    assert ran(folder, sections).failures == []
+    before = read_final(folder, ONE)["model"]
+    assert again(folder).failures == []
+    assert "had said all before its restart: not ready" in final(folder, ONE)["notes"][0]
+    if synchronous:
+        assert read_final(folder, ONE)["model"].tobytes() == before.tobytes()
+    journal = agent_folder(folder, ONE) / "journal.bin"
+    os.truncate(journal, journal.stat().st_size - 1)  # its last release is torn, and may never have been said
+    [failure] = again(folder).failures
+    assert failure["status"] == NOT_READY
+    assert "not ready after network.deadline = 5 s" in failure["last_words"][0]

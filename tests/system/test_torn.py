@@ -1,0 +1,61 @@
+"""A crash inside a ledger write: what was charged and never said is said after all, once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from coordinator_free.release import Release
+from node.audit.verify import verify
+from node.folder.ledger import LedgerFile
+from node.folder.shard import read_rows
+from node.folder.spending import spent
+from node.places import agent_folder, shard_path
+from node.worlds import launcher
+from tests.helpers.clusters import dealt, final, said
+from tests.system.test_misbehaving_network import admm, in_twin
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+TORN = b'{"first":7,"last":7,"run":"'
+
+
+@pytest.mark.parametrize("before", [0, 60])
+def test_a_torn_round_is_said_under_its_own_index(tmp_path: Path, before: int) -> None:
+    folder, table = tmp_path / "torn", admm(delay="50 ms")  # so that the kill comes before the end
+    configuration = dealt(folder, table)
+    ledger = agent_folder(folder, 3) / "ledger.jsonl"
+    cluster = launcher.Cluster(folder, configuration, 20)
+    if before == 0:
+        ledger.write_bytes(ledger.read_bytes() + TORN)
+    cluster.start()
+    try:
+        if before:
+            cluster.watch(until=lambda progress: progress.sent > before)
+            os.kill(cluster.alive[3], signal.SIGKILL)
+            cluster.watch(until=lambda _: 3 not in cluster.alive)
+            ledger.write_bytes(ledger.read_bytes() + TORN)
+            cluster.restart(3)
+        watch = cluster.watch()
+    finally:
+        cluster.close()
+    assert all(failure["status"] == -signal.SIGKILL for failure in watch.failures)
+    assert final(folder, 3)["sent"] == table["clock"]["updates"], "not one round short"
+    lines = [json.loads(line[:-9]) for line in ledger.read_bytes().splitlines()]
+    assert any("torn" in line for line in lines)
+    assert any("again" in line for line in lines)
+    rows, _ = read_rows(shard_path(folder, 3))
+    with LedgerFile.read(ledger, rows.digest()) as held:
+        charged = [k for charge in held.ledger.charges for k in range(charge.first, charge.last + 1)]
+    assert charged == list(range(table["clock"]["updates"])), "each index once"
+    assert spent(folder).epsilons.max() <= 2.0 + 1e-9
+    twin = in_twin(tmp_path / "twin", table)
+    here = {(m.sender, m.index): m for m in said(folder) if isinstance(m, Release)}
+    there = {(m.sender, m.index): m for m in said(twin) if isinstance(m, Release)}
+    assert here.keys() == there.keys()
+    assert all(here[key].same_as(there[key]) for key in there)
+    assert verify(folder).ok
