@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from node.results.pictures import GRID_INK, INK, MUTED
+from node.drawing import GRID_INK, INK, MUTED
 
 if TYPE_CHECKING:
     from node.audit.auditor import Audit

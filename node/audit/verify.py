@@ -23,7 +23,7 @@ from coordinator_free.privacy.noise import Stream
 from coordinator_free.release import Release
 from coordinator_free.twin.run import reexecute
 from node.audit.recording import Recording, read_recording
-from node.dealing.folder import build
+from node.folder.build import build
 from node.folder.shard import read_secret, setting
 from node.places import agent_folder
 

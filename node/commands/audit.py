@@ -69,7 +69,7 @@ def _record(text: str) -> int | None:
 def _write(run: Path, found: Audit) -> None:
     """``audit.json`` holds attacks on local data, so it is for its owner only."""
     from node.audit.picture import audit_picture
-    from node.results.pictures import drawable
+    from node.drawing import drawable
 
     write_whole(run / "audit.json", (json.dumps(found.details(), indent=1) + "\n").encode())
     picture = audit_picture(found) if drawable() else None

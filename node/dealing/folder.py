@@ -16,7 +16,6 @@ import argparse
 import importlib.metadata
 import json
 import os
-import platform
 import secrets
 import shutil
 import sys
@@ -41,6 +40,7 @@ from coordinator_free.release import FloatArray
 from node.configuration.events import check_names
 from node.configuration.reading import Configuration, ConfigurationError, dump, from_table, public_digest
 from node.faults.joins_and_leaves import Membership, membership
+from node.folder.build import build
 from node.folder.keys import make_keys
 from node.folder.ledger import LedgerFile
 from node.folder.shard import Rows, setting, write_shard
@@ -609,29 +609,6 @@ def _seeds(preparation: Preparation) -> dict[str, Any]:
         "seeds": ["splits", "graph", "clocks", "network conditions"] + (["noise"] if simulated else []),
         "noise": "from run.seed: a simulation" if simulated else "each agent's own secret, from the operating system",
     }
-
-
-def build() -> dict[str, Any]:
-    """What bit-for-bit claims depend on: versions, the linear algebra library, the processor."""
-    names = ("numpy", "scipy", "networkx", "pyzmq", "msgpack", "mcap", "lz4", "dp-accounting", "pydantic")
-    blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
-    return {
-        "python": platform.python_version(),
-        "packages": {name: importlib.metadata.version(name) for name in names},
-        "blas": {key: blas.get(key) for key in ("name", "version", "openblas configuration")},
-        "processor": _processor(),
-        "machine": platform.machine(),
-        "system": f"{platform.system()} {platform.release()}",
-    }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(models, platform.processor())
 
 
 # --- a process of its own --------------------------------------------------------------------------------------------

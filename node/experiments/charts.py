@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from node.results.pictures import GRID_INK, INK, MUTED
+from node.drawing import GRID_INK, INK, MUTED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

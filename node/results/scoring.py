@@ -383,7 +383,8 @@ def _number(value: float | None) -> float | None:
 
 
 def _write(run: RunFolder, results: dict[str, Any], details: dict[str, Any]) -> None:
-    from node.results.pictures import convergence_picture, drawable, gain_picture
+    from node.drawing import drawable
+    from node.results.pictures import convergence_picture, gain_picture
     from node.results.report import write_report
     from node.results.staleness_picture import staleness_picture
 

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from coordinator_free.release import FloatArray
-from node.results.pictures import COLOURS, INK, floats, marked, metric_name, new_figure, png, spans_decades, titled
+from node.drawing import INK, floats, new_figure, png, spans_decades, titled
+from node.results.pictures import COLOURS, marked, metric_name
 
 AGE_INK = "#e07b39"
 _BARS = 40
