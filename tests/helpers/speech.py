@@ -37,6 +37,11 @@ def conversation(agents: int = 4, releases: int = 10) -> list[Parts]:
     return said + [done(i, releases - 1) for i in range(agents)]
 
 
+def by_agent(said: Sequence[Sequence[bytes]], agent: int) -> list[tuple[bytes, ...]]:
+    """The frames of one agent."""
+    return [tuple(parts) for parts in said if parts[0][:4] == agent.to_bytes(4, "big")]
+
+
 def write_log(
     path: Path,
     said: Sequence[Sequence[bytes]],

@@ -16,7 +16,7 @@ from node.traffic.reader import Event, TrafficLogReader
 from node.traffic.run_logs import releases_of
 from node.worlds import launcher
 from tests.helpers.clusters import final, ran
-from tests.system.test_misbehaving_network import descent
+from tests.helpers.misbehaving_networks import descent
 
 
 def test_the_plan_is_a_poisson_process_that_follows_from_the_seed_and_kills_nobody_who_is_away() -> None:

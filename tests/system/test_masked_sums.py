@@ -22,7 +22,7 @@ from node.folder.status import read_status
 from node.worlds import launcher
 from tests.helpers.clusters import dealt, final, ran
 from tests.helpers.known_noise import with_known_noise
-from tests.system.test_misbehaving_network import in_twin, lost_first, releases
+from tests.helpers.misbehaving_networks import in_twin, lost_first, releases
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -14,7 +14,7 @@ from node.faults.log import read_faults
 from node.traffic.reader import TrafficLogReader
 from node.wire import decode
 from tests.helpers.clusters import final, ran
-from tests.system.test_misbehaving_network import descent
+from tests.helpers.misbehaving_networks import descent
 
 AGENTS = 8
 PAUSE: dict[str, Any] = {"at": 0.5, "fault": "pause", "target": "one", "lasting": 4.0}

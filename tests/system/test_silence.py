@@ -13,7 +13,7 @@ from node.audit.verify import verify
 from node.faults.log import read_faults
 from node.folder.run import read_final
 from tests.helpers.clusters import final, ran
-from tests.system.test_misbehaving_network import in_twin, releases
+from tests.helpers.misbehaving_networks import in_twin, releases
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

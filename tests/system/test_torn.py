@@ -17,7 +17,7 @@ from node.folder.spending import spent
 from node.places import agent_folder, shard_path
 from node.worlds import launcher
 from tests.helpers.clusters import dealt, final, said
-from tests.system.test_misbehaving_network import admm, in_twin
+from tests.helpers.misbehaving_networks import admm, in_twin
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -21,7 +21,7 @@ from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.mechanisms import GRID, Gaussian
 from coordinator_free.problem.losses import LOGISTIC, SQUARED
 from coordinator_free.release import Release
-from tests.coordinator_free.attacks.test_perturbed_objectives import CAPACITY, run
+from tests.helpers.perturbed_objectives import CAPACITY, run
 
 SECRET = bytes(range(32))
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coordinator_free.agent import Setting
 from coordinator_free.agents.admm.dual_perturbation import DualPerturbation
 from coordinator_free.agents.admm.penalty_perturbation import PenaltyPerturbation
 from coordinator_free.agents.admm.primal_perturbation import PrimalPerturbation
@@ -27,41 +26,9 @@ from coordinator_free.attacks.recorded_states import candidates, shift_scores, s
 from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.problem.losses import LOGISTIC
-from coordinator_free.problem.objective import LocalProblem
-from coordinator_free.twin.run import run_rounds
-from topology.families import build
+from tests.helpers.perturbed_objectives import CAPACITY, run
 
 SECRET = bytes(range(32))
-CAPACITY = 20.0
-LEARNING = {"capacity": CAPACITY, "rho": 1.0, "penalty": 1.0}
-
-
-def run(algorithm, *, epsilon, updates=6, agents=5, records=8, d=3, mechanism="gamma-norm", seed=0):
-    rng = np.random.default_rng(seed)
-    network = build("ring", agents, seed)
-    settings = []
-    for agent in range(agents):
-        x = rng.normal(size=(records, d))
-        x /= np.linalg.norm(x, axis=1, keepdims=True)
-        settings.append(
-            Setting(
-                agent=agent,
-                neighbours=network.neighbours(agent),
-                weights=network.weights_of(agent),
-                problem=LocalProblem(x, np.sign(rng.normal(size=records)), LOGISTIC, 0.0),
-                dimension=d,
-                updates=updates,
-                learning=LEARNING,
-                mechanism=mechanism,
-                multipliers=np.full(updates, 1.0 / epsilon),
-                clip=1.0,
-                secret=rng.bytes(32),
-            )
-        )
-    transcript = run_rounds([algorithm(s) for s in settings], network)
-    heard = {(r.sender, r.index): r for r in transcript.releases}
-    said = [[heard[key] for key in sorted(heard) if key[0] == agent] for agent in range(agents)]
-    return settings, said, heard
 
 
 @pytest.mark.parametrize("algorithm", [DualPerturbation, PenaltyPerturbation])

@@ -12,8 +12,7 @@ from coordinator_free.problem.solver import LocalSolver
 from coordinator_free.release import FloatArray
 from coordinator_free.theory.admm_convergence import conditions, duals_of, measured_rates, rate_bound
 from coordinator_free.twin.run import run_rounds
-
-from .network import path, records, ring, settings
+from tests.helpers.admm_networks import path, records, ring, settings
 
 CAPACITY, RHO = 10.0, 1.0
 

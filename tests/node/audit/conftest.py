@@ -8,58 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from node.configuration.reading import load
-from node.dealing.folder import deal_run
 from node.traffic.reader import TrafficLogReader, TrafficLogWriter
 from node.worlds.twin import run_twin
-from tests.helpers.known_noise import with_known_noise
-
-CONFIGURATION = """
-[run]
-seed = 3
-
-[data]
-source = "synthetic"
-agents = 8
-dimension = {dimension}
-records = {records}
-
-[topology]
-kind = "ring"
-
-[learning]
-{algorithm}
-loss = "logistic"
-mu = 2.5
-{smoothness}
-
-[clock]
-rate = 1.0
-updates = 10
-
-[privacy]
-{privacy}
-"""
-GAUSSIAN = 'mechanism = "gaussian"\nepsilon = 2.0\ndelta = 1e-3\nclip = 1.0'
-LAPLACE = 'mechanism = "laplace"\nepsilon = 2.0\ndelta = 1e-3\nclip = 1.0'
-
-
-def deal(
-    folder: Path,
-    privacy: str,
-    algorithm: str = 'algorithm = "coordinate-descent"',
-    records: str = "[12, 20]",
-    dimension: int = 4,
-) -> Path:
-    configuration = folder.with_suffix(".toml")
-    known = '"data"' if privacy == "" else "1.0"
-    smoothness = f"smoothness = {known}" if "descent" in algorithm and "smoothness" not in algorithm else ""
-    text = CONFIGURATION.format(
-        privacy=privacy, smoothness=smoothness, algorithm=algorithm, records=records, dimension=dimension
-    )
-    configuration.write_text(text)
-    deal_run(load(configuration, []), folder)
-    return with_known_noise(folder)
+from tests.helpers.audited_runs import GAUSSIAN, deal
 
 
 @pytest.fixture(scope="session")

@@ -11,35 +11,13 @@ import pytest
 from coordinator_free.agents.averages import aggregating, averaging
 from coordinator_free.aggregation import masking
 from coordinator_free.privacy.mechanisms import GRID, Gaussian
-from coordinator_free.release import Release
 from node.audit.auditor import AuditError, audit
-from node.cli import main
 from node.traffic.reader import TrafficLogReader
-from node.wire import Refused, decode
 from node.worlds.twin import run_twin
-from tests.node.audit.conftest import GAUSSIAN, LAPLACE, deal
+from tests.helpers.audited_runs import GAUSSIAN, LAPLACE, deal, is_release, release
+from tests.helpers.command import run_cli
 
 SECRET = bytes(range(32))
-
-
-def release(parts):
-    """The release in a frame, None if it is none."""
-    try:
-        found = decode(parts)
-    except Refused:
-        return None
-    return found if isinstance(found, Release) else None
-
-
-def is_release(parts, agent, index):
-    found = release(parts)
-    return found is not None and (found.sender, found.index) == (agent, index)
-
-
-def run_cli(*arguments):
-    with pytest.raises(SystemExit) as stop:
-        main(list(arguments))
-    return stop.value.code
 
 
 def test_a_correct_run_has_no_finding_and_attacked_stays_below_accounted(private):

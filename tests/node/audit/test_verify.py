@@ -13,7 +13,8 @@ from node.audit.verify import verify
 from node.cli import main
 from node.folder.journal import Journal
 from node.traffic.reader import TrafficLogReader
-from tests.node.audit.test_audit import is_release, release, run_cli
+from tests.helpers.audited_runs import is_release, release
+from tests.helpers.command import run_cli
 
 
 def test_a_run_is_what_its_code_says(private):

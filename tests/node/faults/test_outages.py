@@ -15,7 +15,7 @@ from node.faults.outages import Outage, awake, cut
 from node.traffic.reader import TrafficLogReader
 from node.wire import decode
 from tests.helpers.clusters import final
-from tests.system.test_misbehaving_network import descent, in_twin
+from tests.helpers.misbehaving_networks import descent, in_twin
 
 AGENTS = 12
 

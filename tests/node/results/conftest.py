@@ -6,18 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from node.configuration.reading import from_table
-from node.dealing.folder import deal_run
-from node.results.scoring import score
-from node.worlds.twin import run_twin
 from tests.helpers.tables import private, public
-
-
-def finished(folder: Path, table: dict[str, dict[str, object]]) -> Path:
-    deal_run(from_table(table), folder)
-    run_twin(folder)
-    score(folder)
-    return folder
+from tests.helpers.twin_runs import finished
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from node.places import agent_folder
 from node.results import scoring
 from node.results.scoring import Scores, score
 from tests.helpers.tables import public
-from tests.node.results.conftest import finished
+from tests.helpers.twin_runs import finished
 
 KEYS = [
     "algorithm",

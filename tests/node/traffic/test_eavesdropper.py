@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -17,10 +16,11 @@ import zmq
 
 from node.folder.status import read_overheard
 from node.sockets.agent_sockets import FixedEndpoints
-from node.traffic.eavesdropper import Heard, main, run_eavesdropper
+from node.traffic.eavesdropper import main, run_eavesdropper
 from node.traffic.reader import TrafficLogReader, TrafficLogWriter
 from node.wire import EAVESDROPPER
-from tests.helpers.speech import RUN, conversation, done, hello, release
+from tests.helpers.listening import Listening
+from tests.helpers.speech import RUN, by_agent, conversation, done, hello, release
 
 
 class Speaker:
@@ -46,31 +46,6 @@ class Speaker:
         self.context.term()
 
 
-class Listening:
-    """An eavesdropper in a thread."""
-
-    def __init__(self, log: TrafficLogWriter, endpoints: FixedEndpoints, doors: Sequence[int], **more: object) -> None:
-        self.stop = threading.Event()
-        self.heard: Heard | None = None
-        self.error: BaseException | None = None
-
-        def run() -> None:
-            try:
-                self.heard = run_eavesdropper(log, endpoints, doors, stop=self.stop.is_set, **more)  # type: ignore[arg-type]
-            except BaseException as error:
-                self.error = error
-
-        self.thread = threading.Thread(target=run)
-        self.thread.start()
-
-    def end(self) -> Heard:
-        self.thread.join(60)
-        assert not self.thread.is_alive()
-        assert self.error is None
-        assert self.heard is not None
-        return self.heard
-
-
 @pytest.fixture
 def endpoints(tmp_path: Path) -> Mapping[int, str]:
     return {k: f"ipc://{tmp_path}/{k}" for k in range(4)}
@@ -84,10 +59,6 @@ def speakers(endpoints: Mapping[int, str]) -> Iterator[list[Speaker]]:
         if not speaker.socket.closed:
             speaker.socket.close(0)
             speaker.context.term()
-
-
-def by_agent(said: Sequence[Sequence[bytes]], agent: int) -> list[tuple[bytes, ...]]:
-    return [tuple(parts) for parts in said if parts[0][:4] == agent.to_bytes(4, "big")]
 
 
 def test_it_hears_all_and_ends_when_everybody_hung_up(

@@ -31,7 +31,7 @@ from node.traffic.information import (
 from node.traffic.reader import Frame, TrafficLogReader, TrafficLogWriter
 from node.wire import encode
 from tests.helpers.speech import RUN, START_NS, conversation, done, hello, release, write_log
-from tests.node.traffic.test_traffic_log import parts_of, record_offsets
+from tests.helpers.traffic_logs import parts_of, record_offsets
 
 MANIFEST = {"manifest.json": json.dumps({"agents": 4, "run": RUN.hex(), "dimension": 5}).encode()}
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from node.traffic.packet_files import Packet, PacketFileError, packets
 from node.traffic.zmtp import ETHERNET, RAW_IP
 from tests.helpers.clusters import ran, table
-from tests.node.traffic.test_wiretap import assert_the_eavesdroppers_log
+from tests.helpers.traffic_logs import assert_the_eavesdroppers_log
 
 SECOND = 10**9
 NOW = 1_700_000_000 * SECOND

@@ -19,8 +19,8 @@ from node.traffic.information import Selection, SelectionError
 from node.traffic.reader import Frame, TrafficLogReader, TrafficLogWriter
 from node.traffic.replay import Key, ReplayError, Stage, Terminal, plan, replay
 from node.wire import own_name
-from tests.helpers.speech import START_NS, conversation, done, hello, release, write_log
-from tests.node.traffic.test_eavesdropper import Listening, by_agent
+from tests.helpers.listening import Listening
+from tests.helpers.speech import START_NS, by_agent, conversation, done, hello, release, write_log
 
 
 @dataclass

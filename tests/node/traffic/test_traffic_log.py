@@ -30,20 +30,7 @@ from node.traffic.reader import (
     packed,
 )
 from tests.helpers.speech import START_NS, conversation, release, write_log
-
-
-def parts_of(path: Path) -> list[tuple[bytes, ...]]:
-    return [frame.parts for frame in TrafficLogReader(path)]
-
-
-def record_offsets(data: bytes) -> list[tuple[int, int, int]]:
-    """(opcode, start, end) of every record of a whole MCAP file."""
-    found, at = [], 8
-    while at < len(data) - 8:
-        opcode, length = struct.unpack_from("<BQ", data, at)
-        found.append((opcode, at, at + 9 + length))
-        at += 9 + length
-    return found
+from tests.helpers.traffic_logs import parts_of, record_offsets
 
 
 def test_frames_come_back_as_written(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 from node.traffic.reader import Event, TrafficLogReader
 from node.traffic.zmtp import Zmtp
 from tests.helpers.clusters import AGENTS, ran, table
+from tests.helpers.traffic_logs import assert_the_eavesdroppers_log, run_id
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="capturing needs root")
 
@@ -35,22 +35,6 @@ def captured(folder: Path, network: dict[str, object]) -> tuple[Path, str, int]:
             tap.kill()
             tap.communicate()
     return log, words, tap.returncode
-
-
-def run_id(run: Path) -> bytes:
-    """What tells a run's frames from others' on the same interface."""
-    return bytes.fromhex(json.loads((run / "manifest.json").read_text())["run"])
-
-
-def assert_the_eavesdroppers_log(log: Path, run: Path) -> None:
-    """Frame for frame, agent by agent: who listens elsewhere hears agents in another order."""
-    number = run_id(run)
-    for agent in range(AGENTS):
-        sender = agent.to_bytes(4)
-        heard = [f.parts for f in TrafficLogReader(run / "traffic.mcap") if f.topic[:4] == sender]
-        overheard = [f.parts for f in TrafficLogReader(log) if f.topic[:4] == sender and number in f.header]
-        assert len(heard) > 40
-        assert overheard == heard
 
 
 @pytest.mark.processes

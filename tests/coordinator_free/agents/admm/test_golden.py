@@ -18,9 +18,8 @@ from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.problem.solver import LocalSolver
 from coordinator_free.release import FloatArray
 from coordinator_free.twin.run import run_rounds
+from tests.helpers.admm_networks import path, settings
 from tests.helpers.places import GOLDEN
-
-from .network import path, settings
 
 GOLDEN = json.loads((GOLDEN / "admm.json").read_text())
 INPUTS = GOLDEN["inputs"]

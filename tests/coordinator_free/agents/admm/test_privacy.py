@@ -30,9 +30,8 @@ from coordinator_free.problem.losses import LOGISTIC
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray, Release
 from coordinator_free.twin.run import run_rounds
-
-from .network import records, ring
-from .network import settings as settings_of
+from tests.helpers.admm_networks import records, ring
+from tests.helpers.admm_networks import settings as settings_of
 
 NETWORK = ring(3)
 LEARNING = {"capacity": 20.0, "rho": 0.5, "penalty": 0.8}

@@ -16,8 +16,7 @@ from coordinator_free.agents.admm.primal_perturbation import PrimalPerturbation
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.release import Release
 from coordinator_free.twin.run import reexecute, run_rounds
-
-from .network import records, ring, settings
+from tests.helpers.admm_networks import records, ring, settings
 
 NETWORK = ring(4)
 PROBLEMS = records(4, 15, 3, seed=2)

@@ -11,8 +11,7 @@ from coordinator_free.agents.admm.admm import Admm
 from coordinator_free.inbox import RoundInbox
 from coordinator_free.release import FloatArray, Release
 from coordinator_free.twin.run import reexecute
-
-from .network import models, records, ring, settings
+from tests.helpers.admm_networks import models, records, ring, settings
 
 AGENTS = 4
 NETWORK = ring(AGENTS)
