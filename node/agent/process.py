@@ -37,12 +37,13 @@ from node.agent.silence import Listening
 from node.agent.snapshot import packed_snapshot, unpacked_snapshot
 from node.faults.links import Shim
 from node.faults.partition import Partition
-from node.folder.arrays import packed, write_whole
+from node.folder.arrays import packed
 from node.folder.journal import Journal, read_journal
 from node.folder.keys import read_keys
 from node.folder.ledger import LedgerFile
 from node.folder.shard import read_shard
 from node.folder.status import LEAVE, State, StatusFile
+from node.folder.whole import write_whole
 from node.places import agent_folder, shard_path
 from node.sockets.agent_sockets import Endpoints, FileEndpoints, Post
 from node.sockets.names import NamedEndpoints

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from node.folder.arrays import write_whole
+from node.folder.whole import write_whole
 
 if TYPE_CHECKING:
     from node.audit.auditor import Audit

@@ -11,9 +11,9 @@ from typing import Annotated
 
 import typer
 
-from node.folder.arrays import write_whole
 from node.folder.keys import read_keys
 from node.folder.run import read_manifest
+from node.folder.whole import write_whole
 from node.sockets.names import NamedEndpoints
 from node.sockets.names import endpoint as endpoint_of
 from node.traffic.eavesdropper import Heard, StopSignals, allow_many_files, eavesdrop_on_run, run_eavesdropper

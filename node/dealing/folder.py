@@ -44,6 +44,7 @@ from node.folder.build import build
 from node.folder.keys import make_keys
 from node.folder.ledger import LedgerFile
 from node.folder.shard import Rows, setting, write_shard
+from node.folder.whole import write_new, write_whole
 from node.places import agent_folder, shard_path
 from node.plug_ins import find_here
 
@@ -513,8 +514,8 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, 
         "warnings": list(preparation.warnings),
         "build": build(),
     }
-    (building / "config.toml").write_text(dump(c), encoding="utf-8")
-    (building / "topology.graphml").write_bytes(files.write(graph, "graphml"))
+    write_whole(building / "config.toml", dump(c).encode(), 0o644)
+    write_whole(building / "topology.graphml", files.write(graph, "graphml"), 0o644)
     (building / "shards").mkdir(mode=0o700)
     (building / "agents").mkdir(mode=0o700)
     (building / "endpoints").mkdir(mode=0o755)
@@ -530,7 +531,7 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, 
         place = agent_folder(building, agent)
         place.mkdir(mode=0o700)
         secret = _secret(c, agent)
-        _write_private(place / "secret", secret)
+        write_new(place / "secret", secret)
         speaker = make(c.learning.algorithm, setting(rows, public, secret))
         plan = [speaker.charge(index) for index in range(public["releases"])]
         kept = agent_folder(folder, agent) / "ledger.jsonl"
@@ -540,10 +541,10 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, 
             LedgerFile.create(place / "ledger.jsonl", shard_digest, dealt.record, budget, plan)
     if c.encrypted:
         make_keys(building, [*range(preparation.agents), *([None] if c.eavesdropper.enabled else [])])
-    _write_private(
+    write_new(
         building / "dealt.json", json.dumps({"data_digest": dealt.digest, "earlier_runs": earlier}, indent=1).encode()
     )
-    (building / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    write_whole(building / "manifest.json", (json.dumps(manifest, indent=1) + "\n").encode(), 0o644)
     return manifest
 
 
@@ -595,12 +596,6 @@ def _secret(configuration: Configuration, agent: int) -> bytes:
     return os.urandom(32)
 
 
-def _write_private(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-
-
 def _seeds(preparation: Preparation) -> dict[str, Any]:
     simulated = preparation.configuration.run.simulation
     return {
@@ -630,7 +625,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"run folder {options.folder}: {error.strerror}: {error.filename}", file=sys.stderr)
+        print(f"run folder {options.folder}: {error.strerror}: {error.filename or options.folder}", file=sys.stderr)
         return 2
     print(json.dumps(manifest))
     return 0

@@ -1,4 +1,4 @@
-"""Arrays by name as bytes, without pickle, and files that appear whole or not at all.
+"""Arrays by name as bytes, without pickle.
 
 An indexed archive is an ordinary npz file whose zip comment says where each array lies. Reading one by its index is a
 dozen bytes of work, where opening a zip file and parsing array headers makes every forked agent copy a megabyte of the
@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import zipfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,12 +71,3 @@ def unpacked_by_index(data: bytes) -> Arrays:
             count *= side
         arrays[name] = np.frombuffer(data, dtype, count, start).reshape(shape)
     return arrays
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file, mode 0600, so that it is there whole or not at all."""
-    part = path.with_name(f".{path.name}.part")
-    descriptor = os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-    part.replace(path)

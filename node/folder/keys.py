@@ -8,7 +8,6 @@ Rules that hold here:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Final
 
 import zmq
 
+from node.folder.whole import write_whole
 from node.places import agent_folder, agent_name
 
 PUBLIC_KEYS: Final = "public-keys"
@@ -64,11 +64,11 @@ def make_keys(folder: Path, owners: Iterable[int | None]) -> dict[str, str]:
     made: dict[str, str] = {}
     for owner in owners:
         public, private = zmq.curve_keypair()
-        _write(key_path(folder, owner), private, 0o600)
+        write_whole(key_path(folder, owner), private)
         made[_name(owner)] = public.decode()
     known = _public_keys(folder) if (folder / PUBLIC_KEYS).exists() else {}
     lines = (f"{name} {key}\n" for name, key in sorted((known | made).items()))
-    _write(folder / PUBLIC_KEYS, "".join(lines).encode(), 0o644)
+    write_whole(folder / PUBLIC_KEYS, "".join(lines).encode(), 0o644)
     return made
 
 
@@ -121,12 +121,3 @@ def _public_keys(folder: Path) -> dict[str, str]:
 
 def _name(owner: int | None) -> str:
     return EAVESDROPPER if owner is None else agent_name(owner)
-
-
-def _write(path: Path, data: bytes, mode: int) -> None:
-    part = path.with_name(f".{path.name}.part")
-    part.unlink(missing_ok=True)
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-    part.replace(path)

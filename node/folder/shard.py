@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from coordinator_free.problem.losses import loss
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray
 from node.folder.arrays import Arrays, packed_with_index, unpacked_by_index
+from node.folder.whole import write_new
 
 
 class ShardError(ValueError):
@@ -59,10 +59,8 @@ class ShardFile(NamedTuple):
 def write_shard(path: Path, rows: Rows, public: Mapping[str, Any]) -> None:
     """Write a new shard file, mode 0600; raises FileExistsError rather than overwrite one."""
     document = np.frombuffer(json.dumps(public).encode(), dtype=np.uint8)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     arrays: Arrays = {"x": rows.x, "y": rows.y, "x_test": rows.x_test, "y_test": rows.y_test, "public": document}
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(packed_with_index(arrays))
+    write_new(path, packed_with_index(arrays))
 
 
 def read_shard(path: Path | str, secret: Path | str | None = None) -> ShardFile:

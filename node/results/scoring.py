@@ -30,10 +30,10 @@ from coordinator_free.problem.objective import ProblemError, optimum, relative_g
 from coordinator_free.release import FloatArray, Release
 from coordinator_free.theory.staleness import Ages, Staleness
 from node.faults.log import read_faults
-from node.folder.arrays import write_whole
 from node.folder.run import RunFolder, read_json, read_run
 from node.folder.shard import Rows
 from node.folder.spending import Spending, spent
+from node.folder.whole import write_whole
 from node.places import agent_folder, agent_name
 from node.plug_ins import find_here
 from node.results.curve import Curve, CurveRecorder

@@ -23,6 +23,7 @@ from typing import Protocol
 import zmq
 
 from node.folder.keys import Keys
+from node.folder.whole import write_whole
 from node.sockets.admission import Admission, guard
 from node.wire import HEADER_LIMIT, Parts, own_name, topic
 
@@ -80,9 +81,7 @@ class FileEndpoints:
 
     def publish(self, agent: int, endpoint: str) -> None:
         """Make an endpoint known, whole or not at all."""
-        part = self._folder / f".agent-{agent:04d}.{os.getpid()}"
-        part.write_text(endpoint)
-        part.replace(self._path(agent))
+        write_whole(Path(self._path(agent)), endpoint.encode(), 0o644)
 
     def _path(self, agent: int) -> str:
         return f"{self._folder}/agent-{agent:04d}"

@@ -12,12 +12,12 @@ Rules that hold here:
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 from node.folder.keys import AGENT_KEY, EAVESDROPPER_KEY, PUBLIC_KEYS
 from node.folder.run import read_json, read_manifest
+from node.folder.whole import copy_whole
 from node.places import agent_folder, agent_name, shard_path
 from node.traffic.run_logs import logs_of
 
@@ -51,13 +51,13 @@ def hand_over(run: Path, parts: Path) -> None:
     agents = int(read_manifest(run)["agents"])
     try:
         for name in PUBLIC:
-            _copy(run / name, parts / EAVESDROPPER / name, 0o644)
+            copy_whole(run / name, parts / EAVESDROPPER / name, 0o644)
         encrypted = (run / PUBLIC_KEYS).exists()
         if encrypted:
             for part in (parts / EAVESDROPPER, *(part_folder(parts, agent) for agent in range(agents))):
-                _copy(run / PUBLIC_KEYS, part / PUBLIC_KEYS, 0o644)
+                copy_whole(run / PUBLIC_KEYS, part / PUBLIC_KEYS, 0o644)
         if (run / EAVESDROPPER_KEY).exists():
-            _copy(run / EAVESDROPPER_KEY, parts / EAVESDROPPER / EAVESDROPPER_KEY, 0o600)
+            copy_whole(run / EAVESDROPPER_KEY, parts / EAVESDROPPER / EAVESDROPPER_KEY, 0o600)
             (run / EAVESDROPPER_KEY).unlink()
         for agent in range(agents):
             _hand_over_one(run, part_folder(parts, agent), agent, encrypted)
@@ -85,7 +85,7 @@ def _hand_over_one(run: Path, part: Path, agent: int, encrypted: bool) -> None:
     if there.exists() and there.read_bytes() != here.read_bytes():
         raise PartsError(f"part {part} holds a ledger of an earlier run, which is never replaced; use another")
     for source, target in dealt.values():
-        _copy(source, target, 0o600)
+        copy_whole(source, target, 0o600)
     for source, _ in dealt.values():
         source.unlink()
     own.rmdir()
@@ -118,30 +118,16 @@ def gather(run: Path, parts: Path) -> None:
     for agent in range(int(read_manifest(run)["agents"])):
         part = part_folder(parts, agent)
         try:
-            _copy(shard_path(part, agent), shard_path(run, agent), 0o600)
+            copy_whole(shard_path(part, agent), shard_path(run, agent), 0o600)
             for name in _LEFT:
                 source = agent_folder(part, agent) / name
                 if source.exists():
-                    _copy(source, agent_folder(run, agent) / name, 0o600)
+                    copy_whole(source, agent_folder(run, agent) / name, 0o600)
         except FileNotFoundError as error:
             raise PartsError(f"part {part}: {error.filename} is missing; accepted is a part as it was dealt") from None
     for log in logs_of(parts / EAVESDROPPER):
-        _copy(log, run / log.name, 0o644)
+        copy_whole(log, run / log.name, 0o644)
 
 
 def _final(parts: Path, agent: int) -> Path:
     return agent_folder(part_folder(parts, agent), agent) / "final.json"
-
-
-def _copy(source: Path, target: Path, mode: int) -> None:
-    """A copy that appears whole or not at all, on the disk; its folders are readable by their owner alone."""
-    for folder in reversed([place for place in target.parents if not place.exists()]):
-        folder.mkdir(mode=0o700)  # mkdir(parents=True) would give the mode to the last one alone
-    part = target.with_name(f".{target.name}.part")
-    part.unlink(missing_ok=True)
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    with source.open("rb") as reader, os.fdopen(descriptor, "wb") as writer:
-        shutil.copyfileobj(reader, writer)
-        writer.flush()
-        os.fsync(writer.fileno())
-    part.replace(target)

@@ -27,10 +27,11 @@ from node.faults.joins_and_leaves import Membership, membership
 from node.faults.log import write_fault
 from node.faults.outages import Outage, awake, outages
 from node.faults.twin_links import TwinLinks
-from node.folder.arrays import packed, write_whole
+from node.folder.arrays import packed
 from node.folder.ledger import LedgerFile
 from node.folder.run import read_run
 from node.folder.shard import read_secret, setting
+from node.folder.whole import write_whole
 from node.places import agent_folder
 from node.plug_ins import find_here
 from node.traffic.eavesdropper import run_attachments
