@@ -46,7 +46,8 @@ from node.folder.status import State, read_status
 from node.places import agent_folder, shard_path
 from node.traffic.run_logs import frames_of
 from node.wire import Parts, Refused, decode
-from node.worlds import launcher
+from node.worlds import launcher, steps
+from node.worlds.watch import Progress
 
 AGENTS = 6
 UPDATES = 80
@@ -148,7 +149,7 @@ def autopsy(folder: Path, agent: int, luck: random.Random, counts: Counts) -> No
 def disturb(cluster: launcher.Cluster, folder: Path, kills: int, luck: random.Random, counts: Counts) -> bool:
     """Kill and restart up to ``kills`` times; whether the run ended in time."""
 
-    def late(progress: launcher.Progress) -> bool:
+    def late(progress: Progress) -> bool:
         return progress.seconds > LIMIT
 
     cluster.watch(until=lambda progress: progress.ready == AGENTS or late(progress))
@@ -236,7 +237,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as place:
             folder, synchronous = Path(place) / "run", counts.runs % 2 == 0
             chosen = configuration(synchronous, counts.runs)
-            launcher.deal(chosen, folder)
+            steps.deal(chosen, folder)
             cluster = launcher.Cluster(folder, chosen, AGENTS)
             cluster.start()
             try:

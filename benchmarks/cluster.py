@@ -25,7 +25,8 @@ import numpy as np
 
 from node.configuration.reading import Configuration, from_table
 from node.folder.journal import read_journal
-from node.worlds import launcher
+from node.worlds import launcher, steps
+from node.worlds.watch import Watch
 
 SECONDS = 5.0
 LASTING = 15.0
@@ -39,7 +40,7 @@ def bare(script: Path, agents: int, rate: float) -> dict[str, Any]:
     """One run of the bare pattern."""
     command = [sys.executable, str(script), "--agents", str(agents), "--degree", "10", "--dimension", str(DIMENSION)]
     command += ["--rate", str(rate), "--seconds", str(SECONDS), "--warm", str(max(5.0, agents / 30))]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=launcher.environment())
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=steps.environment())
     result: dict[str, Any] = json.loads(done.stdout)
     return result
 
@@ -52,9 +53,9 @@ def records(path: Path, agents: int) -> None:
     np.savez(path, x=x, y=np.sign(generator.normal(size=ROWS * agents)))
 
 
-def run(configuration: Configuration, folder: Path, agents: int) -> launcher.Watch:
+def run(configuration: Configuration, folder: Path, agents: int) -> Watch:
     """A run over processes, dealt into ``folder``, to its end."""
-    launcher.deal(configuration, folder)
+    steps.deal(configuration, folder)
     watch = launcher.run_in_processes(folder, configuration, agents)
     if watch.failures:
         raise SystemExit(f"the run failed: {watch.failures[:3]}")

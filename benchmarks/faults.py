@@ -27,7 +27,7 @@ from node.audit.verify import verify
 from node.configuration.reading import Configuration, from_table, load
 from node.faults.log import read_faults
 from node.folder.run import read_final, read_json, read_run
-from node.worlds import launcher
+from node.worlds import launcher, steps
 
 ROUGH = Path(__file__).resolve().parent.parent / "examples" / "rough-mesh.toml"
 CONDITIONS = ("loss", "duplication", "reordering", "reordering_delay", "delay", "burst", "bandwidth", "link")
@@ -36,9 +36,9 @@ WITHIN = 0.01
 
 def run(folder: Path, configuration: Configuration) -> dict[str, Any]:
     """One run over processes, and what became of it."""
-    agents = int(launcher.deal(configuration, folder)["agents"])
+    agents = int(steps.deal(configuration, folder)["agents"])
     watch = launcher.run_in_processes(folder, configuration, agents)
-    launcher.score(folder, watch)
+    steps.score(folder, watch)
     dealt = read_run(folder)
     models = np.array([read_final(folder, agent)["model"] for agent in range(agents)])
     mu = dealt.configuration.learning.mu

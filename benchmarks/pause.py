@@ -28,16 +28,17 @@ from node.configuration.reading import from_table
 from node.faults.log import read_faults
 from node.folder.run import read_run
 from node.traffic.run_logs import releases_of
-from node.worlds import launcher
+from node.worlds import launcher, steps
+from node.worlds.watch import Watch
 
 AGENTS, RATE = 10, 20.0
 FIRST = 10
 """Releases whose models' ages are looked at."""
 
 
-def run(folder: Path, table: dict[str, Any]) -> launcher.Watch:
+def run(folder: Path, table: dict[str, Any]) -> Watch:
     configuration = from_table(table)
-    launcher.deal(configuration, folder)
+    steps.deal(configuration, folder)
     return launcher.run_in_processes(folder, configuration, AGENTS)
 
 
@@ -82,7 +83,7 @@ def after_the_pause(folder: Path) -> dict[str, Any]:
     }
 
 
-def verdicts(folder: Path, watch: launcher.Watch) -> dict[str, Any]:
+def verdicts(folder: Path, watch: Watch) -> dict[str, Any]:
     """Whom an event paused, who failed, and whose notes name a silent neighbour."""
     return {
         "paused": read_faults(folder)[0]["agents"],

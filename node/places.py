@@ -1,12 +1,15 @@
 """What an agent is called in files and folders, and where in a run's folder its own lie.
 
 Rules that hold here:
-- Nothing is imported here: whoever only has to find a file, like the eavesdropper, starts without linear algebra.
+- Nothing is imported here: a process that only finds files, like the eavesdropper, starts without linear algebra.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+
+EAVESDROPPER = "eavesdropper"
+"""The name of the eavesdropper in files and folders, beside those of the agents."""
 
 
 def agent_name(agent: int) -> str:

@@ -29,7 +29,7 @@ from node.configuration.reading import from_table
 from node.folder.status import read_status
 from node.places import agent_folder
 from node.wire import encode
-from node.worlds import launcher
+from node.worlds import launcher, steps
 
 DIMENSION = 100
 GROWTH_MB = 1.0
@@ -65,7 +65,7 @@ def flood(agents: int, rate: float, seconds: float) -> dict[str, Any]:
                 "eavesdropper": {"enabled": False},
             }
         )
-        launcher.deal(configuration, folder)
+        steps.deal(configuration, folder)
         cluster = launcher.Cluster(folder, configuration, agents)
         cluster.start()
         try:

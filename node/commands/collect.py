@@ -30,8 +30,9 @@ def collect(
     """
     from node.folder.run import read_manifest
     from node.results.table import show
-    from node.worlds import launcher
+    from node.worlds import steps
     from node.worlds.parts import failures, gather
+    from node.worlds.watch import Watch
 
     run, parts = run.absolute(), parts.absolute()
     agents = int(read_manifest(run)["agents"])
@@ -39,7 +40,7 @@ def collect(
         _wait(run, parts, agents)
     gather(run, parts)
     failed = failures(parts, agents)
-    launcher.score(run, launcher.Watch(world="containers" if wait else "hosts", failures=failed))
+    steps.score(run, Watch(world="containers" if wait else "hosts", failures=failed))
     results = json.loads((run / "results.json").read_text())
     if as_json:
         print(json.dumps(results, indent=1))
@@ -54,7 +55,7 @@ def collect(
 def _wait(run: Path, parts: Path, agents: int) -> None:
     """Until everybody left its last words; or those who did not are given up; or this process is told to stop."""
     from node.configuration.reading import load
-    from node.traffic.eavesdropper import StopSignals
+    from node.processes import StopSignals
     from node.worlds.parts import eavesdropper_ended, ended
 
     stop = StopSignals()

@@ -14,9 +14,10 @@ import typer
 from node.folder.keys import read_keys
 from node.folder.run import read_manifest
 from node.folder.whole import write_whole
+from node.processes import StopSignals, allow_many_files
 from node.sockets.names import NamedEndpoints
 from node.sockets.names import endpoint as endpoint_of
-from node.traffic.eavesdropper import Heard, StopSignals, allow_many_files, eavesdrop_on_run, run_eavesdropper
+from node.traffic.eavesdropper import Heard, eavesdrop_on_run, run_eavesdropper
 from node.traffic.reader import TrafficLogWriter
 from node.worlds.parts import VERDICT
 

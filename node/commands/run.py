@@ -9,10 +9,12 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
 
 from node.configuration.reading import Configuration, ConfigurationError, load
-from node.worlds import launcher
+from node.worlds import launcher, limits, steps
+from node.worlds.watch import Progress, Watch
 
 
 def run(
@@ -41,19 +43,19 @@ def run(
     folder = (out or Path("runs") / configuration.run.name).absolute()
     console = Console(stderr=True)
     if world == "processes":
-        launcher.check_socket_paths(configuration)
+        limits.check_socket_paths(configuration)
     with console.status("dealing the data ..."):
-        manifest = launcher.deal(configuration, folder, force=force)
+        manifest = steps.deal(configuration, folder, force=force)
     for warning in manifest["warnings"]:
         console.print(f"[yellow]warning:[/] {warning}", highlight=False)
     agents = int(manifest["agents"])
     if world == "twin":
         with console.status(f"{agents} agents in the twin ..."):
-            watch = launcher.run_in_twin(folder)
+            watch = steps.run_in_twin(folder)
     else:
         watch = _run_processes(configuration, folder, agents, console, fresh=not force)
     with console.status("scoring ..."):
-        launcher.score(folder, watch)
+        steps.score(folder, watch)
     results = json.loads((folder / "results.json").read_text())
     if as_json:
         print(json.dumps(results, indent=1))
@@ -65,11 +67,9 @@ def run(
         raise typer.Exit(1)
 
 
-def _run_processes(
-    configuration: Configuration, folder: Path, agents: int, console: Console, *, fresh: bool
-) -> launcher.Watch:
+def _run_processes(configuration: Configuration, folder: Path, agents: int, console: Console, *, fresh: bool) -> Watch:
     try:
-        launcher.check_limits(folder, configuration)
+        limits.check_limits(folder, configuration)
     except ConfigurationError:
         if fresh:
             shutil.rmtree(folder)  # dealt a moment ago, and nothing was said or charged
@@ -87,7 +87,7 @@ def _run_processes(
             if configuration.private:
                 tasks["charged"] = bars.add_task("budget spent", total=cluster.planned)
 
-            def show(progress: launcher.Progress) -> None:
+            def show(progress: Progress) -> None:
                 for name, task in tasks.items():
                     bars.update(task, completed=getattr(progress, name))
 
@@ -103,7 +103,7 @@ def _run_processes(
     return watch
 
 
-def _bars(console: Console) -> Progress:
-    return Progress(
+def _bars(console: Console) -> Bars:
+    return Bars(
         TextColumn("{task.description:>15}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
     )

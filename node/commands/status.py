@@ -10,8 +10,9 @@ import typer
 from rich.console import Console
 
 from node.configuration.reading import load
-from node.folder.endings import failure_lines
-from node.worlds import launcher
+from node.folder.endings import failure_lines, failures_of
+from node.worlds import launcher, orphan, steps
+from node.worlds.watch import Watch
 
 
 def status(
@@ -27,12 +28,12 @@ def status(
     manifest = json.loads((run / "manifest.json").read_text())
     cluster = launcher.Cluster(run, load(run / "config.toml"), int(manifest["agents"]))
     progress = cluster.progress()
-    running = launcher.running_zygote(run) is not None
-    failures = launcher.failures_of(run)
+    running = orphan.running_zygote(run) is not None
+    failures = failures_of(run)
     started = (run / "processes.json").exists()
     scored = (run / "results.json").exists()
     if started and not running and not scored and progress.finished:
-        launcher.score(run, launcher.Watch(failures=failures))
+        steps.score(run, Watch(failures=failures))
         scored = True
     document = {
         "running": running,

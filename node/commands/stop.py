@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from node.worlds import launcher
+from node.worlds import orphan
 
 
 def stop(
@@ -20,7 +20,7 @@ def stop(
     """
     if not (run / "manifest.json").exists():
         raise ValueError(f"{run} is not a run's folder: it has no manifest.json")
-    if launcher.stop_run(run):
+    if orphan.stop_run(run):
         Console().print("all processes of the run ended", highlight=False)
     else:
         Console().print("no process of this run was running", highlight=False)

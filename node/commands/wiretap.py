@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from node.traffic.eavesdropper import StopSignals
+from node.processes import StopSignals
 from node.traffic.packet_files import Packet, packets
 from node.traffic.reader import TrafficLogWriter
 from node.traffic.zmtp import RAW_IP, Wiretap

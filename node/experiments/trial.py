@@ -182,15 +182,15 @@ def over_processes(configuration: Configuration, folder: Path) -> Trial:
     from node.folder.run import read_final
     from node.folder.spending import spent
     from node.traffic.run_logs import releases_of
-    from node.worlds import launcher
+    from node.worlds import launcher, limits, steps
 
-    launcher.check_socket_paths(configuration)
-    manifest = launcher.deal(configuration, folder)
+    limits.check_socket_paths(configuration)
+    manifest = steps.deal(configuration, folder)
     watch = launcher.run_in_processes(folder, configuration, int(manifest["agents"]))
     if watch.failures:
         failure = watch.failures[0]
         words = "; ".join(str(word) for word in failure.get("last_words", []))
-        raise launcher.RunFailure(f"{folder.name}: {failure['who']} did not finish: {words}")
+        raise steps.RunFailure(f"{folder.name}: {failure['who']} did not finish: {words}")
     preparation = prepare(configuration, dealt=_dealt_alike(configuration))
     finals = [read_final(folder, agent) for agent in range(preparation.agents)]
     finishes = [final["finish"] for final in finals if "finish" in final]

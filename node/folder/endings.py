@@ -1,22 +1,130 @@
-"""Who did not finish, in a few lines: many failures for one reason are one line."""
+"""How the processes of a run ended: the one reader of it, and the lines that tell a person.
+
+Rules that hold here:
+- An agent that ended with status 0 finished. An eavesdropper that ended with status 1 has a capture with gaps: the
+  results say so, and it did not fail.
+- The last words of an agent are the reason in its ``final.json`` and the last lines of its standard error. A process
+  that left neither has the signal or the status that ended it.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
-from typing import Any
+import signal
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypedDict
 
+from node.exit_codes import ExitCode
+from node.places import EAVESDROPPER, agent_folder, agent_name
+
+CAPTURE_INCOMPLETE = ExitCode.FAILED
+"""The eavesdropper's exit status where its log lacks something that was sent."""
+LAST_LINES = 3
+"""Lines of an agent's standard error that are shown."""
 MOST_REASONS = 5
 MOST_AGENTS = 5
 
 
-def failure_lines(failures: Sequence[dict[str, Any]]) -> list[str]:
-    """One line a reason, the commonest first: how many, who (by number), and the last words of one of them.
+class Failure(TypedDict):
+    """A process that did not finish: its name, its exit status (None: nobody noted one), and its last words."""
 
-    ``failures`` come from the launcher. Two failures have one reason if they ended with one status and
-    their last words begin alike, numbers apart.
+    who: str
+    status: int | None
+    last_words: list[str]
+
+
+def failure(folder: Path, who: int | str, status: int | None) -> Failure | None:
+    """Judge one ending.
+
+    Parameters
+    ----------
+    folder
+        The run's folder, or the part of the process.
+    who
+        The agent's number, or `EAVESDROPPER`.
+    status
+        The exit status; negative is the signal that killed the process, None an agent that left no status.
+
+    Returns
+    -------
+    Failure or None
+        None if it ended well.
     """
-    alike: dict[tuple[Any, str], list[dict[str, Any]]] = {}
+    if status == ExitCode.FINISHED:
+        return None
+    if isinstance(who, int):
+        return {"who": agent_name(who), "status": status, "last_words": _agents_words(folder, who) or [_ending(status)]}
+    if status == CAPTURE_INCOMPLETE:
+        return None
+    words = [] if status is None or status < 0 else _last_lines(folder / "eavesdropper.log", 1)
+    return {"who": who, "status": status, "last_words": words or [_ending(status)]}
+
+
+def failures_of(folder: Path, expected: Iterable[int] = ()) -> list[Failure]:
+    """Find the processes of a run that did not finish, from what their parent noted and what they left themselves.
+
+    Parameters
+    ----------
+    folder
+        The run's folder.
+    expected
+        Agents that should have finished by now: one of them that left neither note nor status has failed too.
+    """
+    noted = _noted(folder)
+    statuses: dict[int | str, int | None] = {agent: _final(folder, agent).get("code") for agent in expected}
+    for name, status in noted.items():
+        statuses[name if name == EAVESDROPPER else int(name.removeprefix("agent-"))] = status
+    judged = (failure(folder, who, status) for who, status in statuses.items())
+    return sorted((one for one in judged if one is not None), key=lambda one: one["who"])
+
+
+def _noted(folder: Path) -> dict[str, int]:
+    """The last exit status of each process, by name, as its parent noted it."""
+    statuses: dict[str, int] = {}
+    with suppress(OSError):
+        for line in (folder / "exits.jsonl").read_text(encoding="utf-8").splitlines():
+            with suppress(ValueError, KeyError, TypeError):
+                note = json.loads(line)
+                statuses[note["who"]] = int(note["status"])
+    return statuses
+
+
+def _final(folder: Path, agent: int) -> dict[str, Any]:
+    """What the agent counted; empty where it left nothing."""
+    with suppress(OSError, ValueError):
+        counted: dict[str, Any] = json.loads((agent_folder(folder, agent) / "final.json").read_bytes())
+        return counted
+    return {}
+
+
+def _agents_words(folder: Path, agent: int) -> list[str]:
+    reason = _final(folder, agent).get("reason")
+    return ([str(reason)] if reason else []) + _last_lines(agent_folder(folder, agent) / "stderr.log", LAST_LINES)
+
+
+def _last_lines(path: Path, most: int) -> list[str]:
+    with suppress(OSError):
+        return path.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-most:]
+    return []
+
+
+def _ending(status: int | None) -> str:
+    if status is None:
+        return "has not finished, and left no last words"
+    if status < 0:
+        return f"killed by {signal.Signals(-status).name}"
+    return f"ended with status {status}"
+
+
+def failure_lines(failures: Sequence[Failure]) -> list[str]:
+    """Write one line for each reason, the commonest first: how many agents, which, and the last words of one of them.
+
+    Two failures have one reason if they ended with one status and their last words begin alike, numbers apart.
+    """
+    alike: dict[tuple[Any, str], list[Failure]] = {}
     for failure in sorted(failures, key=lambda failure: str(failure["who"])):
         alike.setdefault((failure["status"], _beginning(_words(failure))), []).append(failure)
     groups = sorted(alike.values(), key=len, reverse=True)
@@ -27,7 +135,7 @@ def failure_lines(failures: Sequence[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _line(group: list[dict[str, Any]]) -> str:
+def _line(group: list[Failure]) -> str:
     first = group[0]
     status, words = first["status"], _words(first)
     if len(group) == 1:
@@ -38,7 +146,7 @@ def _line(group: list[dict[str, Any]]) -> str:
     return f"{line}; {first['who']}: {words}" if words else line
 
 
-def _words(failure: dict[str, Any]) -> str:
+def _words(failure: Failure) -> str:
     return "; ".join(str(word) for word in failure.get("last_words", []))
 
 

@@ -16,7 +16,7 @@ from typing import Final
 import zmq
 
 from node.folder.whole import write_whole
-from node.places import agent_folder, agent_name
+from node.places import EAVESDROPPER, agent_folder, agent_name
 
 PUBLIC_KEYS: Final = "public-keys"
 """In a run's folder and in each part: lines of a name and a public key in Z85."""
@@ -24,7 +24,6 @@ AGENT_KEY: Final = "curve.key"
 """In an agent's own folder: its private key in Z85."""
 EAVESDROPPER_KEY: Final = "eavesdropper.key"
 """In the folder of a run or of the eavesdropper's part: the eavesdropper's private key in Z85."""
-EAVESDROPPER: Final = "eavesdropper"
 _LENGTH: Final = 40
 """Characters of a key in Z85."""
 

@@ -30,11 +30,11 @@ from coordinator_free.problem.objective import ProblemError, optimum, relative_g
 from coordinator_free.release import FloatArray, Release
 from coordinator_free.theory.staleness import Ages, Staleness
 from node.faults.log import read_faults
+from node.folder.endings import failures_of
 from node.folder.run import RunFolder, read_json, read_run
 from node.folder.shard import Rows
 from node.folder.spending import Spending, spent
 from node.folder.whole import write_whole
-from node.places import agent_folder, agent_name
 from node.plug_ins import find_here
 from node.results.curve import Curve, CurveRecorder
 from node.traffic.completeness import CaptureCounter
@@ -126,7 +126,7 @@ def score(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             "wall_s": watch.get("wall_s") or (heard.seconds if heard else None),
         },
         "memory": {"pss_mb_per_agent": _memory(counted)},
-        "failures": watch["failures"] if "failures" in watch else _failures(run),
+        "failures": watch["failures"] if "failures" in watch else failures_of(folder, range(run.agents)),
         "network": _network(counted, read_faults(folder)),
         "staleness": _staleness(heard),
         "public_assumptions": run.manifest["public_assumptions"],
@@ -286,37 +286,6 @@ def _ready(watch: dict[str, Any], counted: Sequence[dict[str, Any]]) -> float | 
 def _memory(counted: Sequence[dict[str, Any]]) -> float | None:
     sizes = [count["pss_kb"] for count in counted if count.get("pss_kb")]
     return float(np.mean(sizes)) / 1024 if sizes else None
-
-
-def _failures(run: RunFolder) -> list[dict[str, Any]]:
-    """Agents that did not finish, with what they said of it."""
-    statuses = _exit_statuses(run.folder)
-    found = []
-    for agent in range(run.agents):
-        count = run.counted(agent)
-        status = statuses.get(agent_name(agent), count.get("code"))
-        if status != 0:
-            reason = count.get("reason") or _last_words(agent_folder(run.folder, agent) / "stderr.log")
-            found.append({"who": agent_name(agent), "status": status, "last_words": [reason] if reason else []})
-    return found
-
-
-def _exit_statuses(folder: Path) -> dict[str, int]:
-    """The last exit status of each process, as its parent noted it."""
-    statuses: dict[str, int] = {}
-    with suppress(OSError):
-        for line in (folder / "exits.jsonl").read_text(encoding="utf-8").splitlines():
-            with suppress(ValueError, KeyError, TypeError):
-                noted = json.loads(line)
-                statuses[noted["who"]] = int(noted["status"])
-    return statuses
-
-
-def _last_words(path: Path) -> str | None:
-    with suppress(OSError):
-        lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return lines[-1] if lines else None
-    return None
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------

@@ -12,8 +12,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import resource
-import signal
 import struct
 import sys
 import time
@@ -28,6 +26,7 @@ from node.faults.log import read_faults
 from node.folder.keys import PUBLIC_KEYS, Keys, read_keys
 from node.folder.status import OverheardFile
 from node.plug_ins import find_here
+from node.processes import StopSignals, allow_many_files
 from node.sockets.agent_sockets import Endpoints, FileEndpoints, TransportError
 from node.sockets.names import NamedEndpoints
 from node.traffic.completeness import Capture, CaptureCounter
@@ -289,28 +288,6 @@ def run_eavesdropper(
         except OSError as error:
             heard = Heard(verdict, ended, log.chain, oversized, f"{log.path}: {error.strerror or error}")
     return heard
-
-
-class StopSignals:
-    """SIGTERM and SIGINT become a question: was one of them received? Call it to ask."""
-
-    def __init__(self) -> None:
-        self._received = False
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._note)
-
-    def _note(self, *_: object) -> None:
-        self._received = True
-
-    def __call__(self) -> bool:
-        return self._received
-
-
-def allow_many_files() -> None:
-    """Raise the soft limit of open files to the hard one: a thousand agents are a thousand connections."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def run_attachments(run: Path) -> dict[str, bytes]:

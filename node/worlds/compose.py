@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from node.configuration.reading import Configuration
-from node.places import agent_name
-from node.worlds.parts import EAVESDROPPER
+from node.places import EAVESDROPPER, agent_name
 
 PORT = 7700
 IMAGE = "sottovoce"

@@ -1,149 +1,38 @@
 """Starts a run's processes and watches them. Once the agents are ready it only watches: killing it stops nothing.
 
 Rules that hold here:
-- The launcher never holds data: dealing and scoring are processes of their own.
+- The launcher never holds data: dealing and scoring are processes of their own (`node.worlds.steps`).
 - Nothing waits by sleeping: it waits for a process to end, a message of the zygote, or the next moment to look.
-- Whatever happens is named: who died, with what status, and its last words.
+- Whatever happens is named: which process died, with what status, and its last words.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import resource
 import select
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from node.configuration.reading import Configuration, ConfigurationError, dump
+from node.configuration.reading import Configuration
 from node.faults.injector import Faults
+from node.folder.endings import failure
 from node.folder.status import State, read_overheard, read_status
-from node.places import agent_folder, agent_name
-from node.plug_ins import without_here
+from node.places import EAVESDROPPER, agent_folder
 from node.sockets.agent_sockets import ipc_endpoint
-from topology import files
+from node.worlds.limits import check_limits, sockets_folder
+from node.worlds.orphan import write_processes
+from node.worlds.steps import RunFailure, environment, last_line
+from node.worlds.watch import Progress, Watch
 
 LOOK = 0.2
 """Seconds between two looks at the agents' status; more for more than 200 agents."""
-SPARE_DESCRIPTORS = 64
-"""File descriptors of a process that are not connections."""
-EAVESDROPPER = "eavesdropper"
-CAPTURE_INCOMPLETE = 1
-"""The eavesdropper's exit status where it heard less than was said."""
-QUIET_THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-
-
-class RunFailure(RuntimeError):
-    """A run that could not be carried through; one line."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """A moment of a run, for whoever looks: counts over all agents.
-
-    ``ready_after`` is when the last of those who are ready was: among a thousand agents a look comes seconds later.
-    """
-
-    agents: int
-    ready: int
-    finished: int
-    sent: int
-    planned: int
-    charged: int
-    heard: int
-    ready_after: float
-    seconds: float
-
-
-@dataclass
-class Watch:
-    """What became of a run: when all were ready, how long it took, who failed with what."""
-
-    ready_s: float | None = None
-    wall_s: float = 0.0
-    world: str = "processes"
-    failures: list[dict[str, Any]] = field(default_factory=list)
-    eavesdropper_status: int | None = None
-
-
-def deal(configuration: Configuration, folder: Path, *, force: bool = False) -> dict[str, Any]:
-    """Deal the run in a process of its own; returns the manifest. Raises `ConfigurationError` with its one line."""
-    command = [sys.executable, "-m", "node.dealing.folder", str(folder), *(["--force"] if force else [])]
-    done = subprocess.run(
-        command, input=dump(configuration), capture_output=True, text=True, env=environment(), check=False
-    )
-    if done.returncode == 2:
-        raise ConfigurationError(done.stderr.strip().splitlines()[-1])
-    if done.returncode != 0:
-        raise RunFailure(f"dealing failed with status {done.returncode}: {_last_line(done.stderr)}")
-    manifest: dict[str, Any] = json.loads(done.stdout)
-    return manifest
-
-
-def run_in_twin(folder: Path) -> Watch:
-    """Run the dealt agents in one process with a virtual clock; charges are made as in any other world."""
-    began = time.monotonic()
-    command = [sys.executable, "-m", "node.worlds.twin", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
-    if done.returncode == 2:
-        raise ConfigurationError(_last_line(done.stderr))
-    if done.returncode != 0:
-        raise RunFailure(f"the twin failed with status {done.returncode}: {_last_line(done.stderr)}")
-    return Watch(ready_s=0.0, wall_s=time.monotonic() - began, world="twin")
-
-
-def score(folder: Path, watch: Watch) -> None:
-    """Compute the run's results in a process of its own, which writes them into ``folder``."""
-    (folder / "watch.json").write_text(json.dumps(asdict(watch), indent=1) + "\n")
-    command = [sys.executable, "-m", "node.results.scoring", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
-    if done.returncode != 0:
-        raise RunFailure(f"scoring failed with status {done.returncode}: {_last_line(done.stderr)}")
-
-
-def environment() -> dict[str, str]:
-    """The environment of a run's processes: one BLAS thread, and one malloc arena, since each has pages of its own."""
-    return {**os.environ, **without_here(), **QUIET_THREADS, "MALLOC_ARENA_MAX": "1", "PYTHONUNBUFFERED": "1"}
-
-
-def check_limits(folder: Path, configuration: Configuration) -> None:
-    """Raise the limit on open files as far as the graph needs; `ConfigurationError` where the system forbids it."""
-    network = files.parse((folder / "topology.graphml").read_bytes(), "graphml")
-    busiest = int(max(network.degree_counts)) if network.agents > 1 else 0
-    needed = max((3 if configuration.encrypted else 2) * busiest, network.agents) + SPARE_DESCRIPTORS
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        if hard != resource.RLIM_INFINITY and hard < needed:
-            raise ConfigurationError(
-                f"{network.agents} agents, the busiest with {busiest} neighbours: one process needs {needed} open "
-                f"{configuration.network.transport} sockets, the system allows {hard} (ulimit -Hn): use fewer agents "
-                "or raise the limit"
-            )
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
-
-
-def check_socket_paths(configuration: Configuration) -> Path:
-    """The folder in which ipc sockets will have theirs; raises `TransportError` if their paths would be too long."""
-    base = Path(configuration.network.folder or tempfile.gettempdir()).absolute()
-    if configuration.network.transport == "ipc":
-        ipc_endpoint(base / "sv-12345678", 0)
-    return base
-
-
-def sockets_folder(configuration: Configuration) -> Path:
-    """A fresh folder for ipc sockets; the zygote removes it at its end."""
-    base = check_socket_paths(configuration)
-    base.mkdir(parents=True, exist_ok=True)
-    return Path(tempfile.mkdtemp(prefix="sv-", dir=base))
 
 
 class Cluster:
@@ -197,7 +86,7 @@ class Cluster:
             )
         theirs.close()
         self._control = ours
-        _write_processes(folder, self._zygote.pid, self._sockets)
+        write_processes(folder, self._zygote.pid, self._sockets)
         self._began = time.monotonic()
         commands: list[dict[str, object]] = [{"eavesdrop": True}] if configuration.eavesdropper.enabled else []
         for agent in range(self._agents):
@@ -258,7 +147,7 @@ class Cluster:
                 break
             data = self._control.recv(1 << 16)
             if not data:
-                raise RunFailure(f"the zygote ended: {_last_line((self._folder / 'zygote.log').read_text())}")
+                raise RunFailure(f"the zygote ended: {last_line((self._folder / 'zygote.log').read_text())}")
             *lines, self._received = (self._received + data).split(b"\n")
             for line in lines:
                 self._note(json.loads(line))
@@ -282,15 +171,11 @@ class Cluster:
         self._ended[who] = status
         if who == EAVESDROPPER:
             self._watch.eavesdropper_status = status
-            if status not in (0, CAPTURE_INCOMPLETE):
-                words = _eavesdroppers_last_words(self._folder, status)
-                self._watch.failures.append({"who": who, "status": status, "last_words": words})
-        elif status != 0 and not (
-            status == -signal.SIGKILL and self._faults is not None and self._faults.meant(int(who))
-        ):
-            self._watch.failures.append(
-                {"who": agent_name(who), "status": status, "last_words": _last_words(self._folder, who, status)}
-            )
+        elif status == -signal.SIGKILL and self._faults is not None and self._faults.meant(int(who)):
+            return
+        failed = failure(self._folder, who, status)
+        if failed is not None:
+            self._watch.failures.append(failed)
 
     def _failed_agents(self) -> list[int | str]:
         return [who for who, status in self._ended.items() if who != EAVESDROPPER and status != 0]
@@ -343,94 +228,3 @@ def run_in_processes(folder: Path, configuration: Configuration, agents: int) ->
         raise
     cluster.close()
     return watch
-
-
-def _last_words(folder: Path, agent: int, status: int) -> list[str]:
-    lines = []
-    with suppress(OSError, ValueError):
-        final = json.loads((agent_folder(folder, agent) / "final.json").read_text())
-        if final["reason"]:
-            lines.append(str(final["reason"]))
-    with suppress(OSError):
-        lines += (agent_folder(folder, agent) / "stderr.log").read_text(errors="replace").splitlines()[-3:]
-    return lines or [_ending(status)]
-
-
-def _eavesdroppers_last_words(folder: Path, status: int) -> list[str]:
-    words = []
-    with suppress(OSError):
-        words = (folder / "eavesdropper.log").read_text(errors="replace").splitlines()[-1:]
-    return words if words and status >= 0 else [_ending(status)]
-
-
-def _ending(status: int) -> str:
-    if status < 0:
-        return f"killed by {signal.Signals(-status).name}"
-    return f"ended with status {status}"
-
-
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else "no output"
-
-
-# -- a run whose launcher is gone -----------------------------------------------------------------------------------
-
-
-def _write_processes(folder: Path, zygote: int, sockets: Path | None) -> None:
-    document = {
-        "zygote": {"pid": zygote, "started": started_at(zygote)},
-        "sockets": str(sockets) if sockets is not None else None,
-    }
-    (folder / "processes.json").write_text(json.dumps(document) + "\n")
-
-
-def started_at(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot; with its id this names it for good. None if it is gone."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] == "Z" else int(fields[19])
-
-
-def running_zygote(folder: Path) -> int | None:
-    """The process id of a run's zygote if it still runs."""
-    try:
-        zygote = json.loads((folder / "processes.json").read_text())["zygote"]
-    except (OSError, ValueError, KeyError):
-        return None
-    alive = zygote["started"] is not None and started_at(zygote["pid"]) == zygote["started"]
-    return int(zygote["pid"]) if alive else None
-
-
-def failures_of(folder: Path) -> list[dict[str, Any]]:
-    """Who of a run ended badly, from what the zygote noted."""
-    try:
-        exits = [json.loads(line) for line in (folder / "exits.jsonl").read_text().splitlines()]
-    except OSError:
-        return []
-    last = {note["who"]: int(note["status"]) for note in exits}
-    failures = []
-    for who, status in sorted(last.items()):
-        if who != EAVESDROPPER and status != 0:
-            words = _last_words(folder, int(who.removeprefix("agent-")), status)
-            failures.append({"who": who, "status": status, "last_words": words})
-        elif who == EAVESDROPPER and status not in (0, CAPTURE_INCOMPLETE):
-            failures.append({"who": who, "status": status, "last_words": _eavesdroppers_last_words(folder, status)})
-    return failures
-
-
-def stop_run(folder: Path) -> bool:
-    """End a run's processes; False if none ran. They have two seconds to end by themselves, then are killed."""
-    zygote = running_zygote(folder)
-    if zygote is None:
-        return False
-    os.kill(zygote, signal.SIGTERM)
-    descriptor = os.pidfd_open(zygote)
-    try:
-        select.select([descriptor], [], [], 10.0)
-    finally:
-        os.close(descriptor)
-    return True

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
+from node.folder.endings import Failure, failures_of
 from node.folder.keys import AGENT_KEY, EAVESDROPPER_KEY, PUBLIC_KEYS
-from node.folder.run import read_json, read_manifest
+from node.folder.run import read_manifest
 from node.folder.whole import copy_whole
-from node.places import agent_folder, agent_name, shard_path
+from node.places import EAVESDROPPER, agent_folder, agent_name, shard_path
 from node.traffic.run_logs import logs_of
 
-EAVESDROPPER = "eavesdropper"
 PUBLIC = ("config.toml", "topology.graphml", "manifest.json")
 """What the eavesdropper's part starts with."""
 OWN = ("ledger.jsonl", "secret")
@@ -101,16 +100,9 @@ def eavesdropper_ended(parts: Path) -> bool:
     return (parts / EAVESDROPPER / VERDICT).exists()
 
 
-def failures(parts: Path, agents: int) -> list[dict[str, Any]]:
-    """Who did not finish, with the exit status (null: none was left) and last words, as a launcher would note them."""
-    found: list[dict[str, Any]] = []
-    for agent in range(agents):
-        counted = read_json(_final(parts, agent))
-        status = counted.get("code")
-        if status != 0:
-            words = counted.get("reason") or "has not finished, and left no last words"
-            found.append({"who": agent_name(agent), "status": status, "last_words": [words]})
-    return found
+def failures(parts: Path, agents: int) -> list[Failure]:
+    """Find the agents that did not finish, in the parts that they left."""
+    return [failed for agent in range(agents) for failed in failures_of(part_folder(parts, agent), [agent])]
 
 
 def gather(run: Path, parts: Path) -> None:

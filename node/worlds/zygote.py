@@ -27,7 +27,7 @@ from coordinator_free.agents.registry import algorithm
 from node.agent.process import run_from_folder
 from node.agent.rehearsal import rehearse
 from node.folder.status import read_overheard
-from node.places import agent_folder, agent_name
+from node.places import EAVESDROPPER, agent_folder, agent_name
 from node.plug_ins import find_here
 
 GRACE = 2.0
@@ -38,7 +38,6 @@ CLOSING = 30.0
 """Seconds that it then has to close its log."""
 ACQUAINTED = 20.0
 """Seconds that the eavesdropper has to connect to all agents before they look for each other."""
-EAVESDROPPER = "eavesdropper"
 
 
 class Zygote:

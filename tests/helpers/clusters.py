@@ -8,7 +8,8 @@ from typing import Any
 
 from node.configuration.reading import Configuration, from_table
 from node.wire import Message, decode
-from node.worlds import launcher
+from node.worlds import launcher, steps
+from node.worlds.watch import Watch
 
 AGENTS = 6
 
@@ -40,16 +41,16 @@ def not_private(**changes: dict[str, Any]) -> dict[str, Any]:
 
 def dealt(folder: Path, sections: dict[str, Any]) -> Configuration:
     configuration = from_table(sections)
-    launcher.deal(configuration, folder)
+    steps.deal(configuration, folder)
     return configuration
 
 
-def ran(folder: Path, sections: dict[str, Any]) -> launcher.Watch:
+def ran(folder: Path, sections: dict[str, Any]) -> Watch:
     """Deal and run to the end."""
     return watched(folder, dealt(folder, sections))
 
 
-def watched(folder: Path, configuration: Configuration) -> launcher.Watch:
+def watched(folder: Path, configuration: Configuration) -> Watch:
     """Run what was dealt to the end."""
     return launcher.run_in_processes(folder, configuration, agents_of(folder))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator_free.release import Release
-from node.worlds import launcher
+from node.worlds import steps
 from tests.helpers.clusters import dealt, final, said
 
 AGENTS = 20
@@ -58,5 +58,5 @@ def lost_first(folder: Path, agents: int = AGENTS) -> dict[tuple[int, int], list
 
 def in_twin(folder: Path, table: dict[str, Any]) -> Path:
     dealt(folder, table)
-    launcher.run_in_twin(folder)
+    steps.run_in_twin(folder)
     return folder

@@ -14,7 +14,7 @@ from node.faults.log import read_faults
 from node.folder.run import read_json
 from node.traffic.reader import Event, TrafficLogReader
 from node.traffic.run_logs import releases_of
-from node.worlds import launcher
+from node.worlds import steps
 from tests.helpers.clusters import final, ran
 from tests.helpers.misbehaving_networks import descent
 
@@ -66,7 +66,7 @@ def test_a_run_follows_the_plan_and_ends_where_it_would_have(tmp_path: Path) -> 
     assert sorted(back) == sorted([absence.agent] for _, absence in done)
     logged = [item for item in TrafficLogReader(folder / "traffic.mcap").items() if isinstance(item, Event)]
     assert [item.fields for item in logged] == happened
-    launcher.score(folder, watch)
+    steps.score(folder, watch)
     results = read_json(folder / "results.json")
     assert results["network"]["faults"] == happened
     assert results["optimum_gap"] < 0.01

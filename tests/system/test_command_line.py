@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from node.folder.status import State, read_status
-from node.worlds.launcher import running_zygote
+from node.worlds.orphan import running_zygote
 from tests.helpers.clusters import AGENTS, table
 from tests.helpers.leaks import processes_of
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from node.configuration.reading import from_table
-from node.worlds import launcher
+from node.worlds import launcher, steps
 from tests.helpers.clusters import table
 
 pytestmark = pytest.mark.processes
@@ -62,7 +62,7 @@ def test_a_canary_is_found_in_its_owner_and_in_nobody_else(tmp_path: Path) -> No
     }
     folder = tmp_path / "run"
     configuration = from_table(sections)
-    launcher.deal(configuration, folder)
+    steps.deal(configuration, folder)
     shard = (folder / "shards" / "agent-0003.npz").read_bytes()
     scaled = next(
         bytes_

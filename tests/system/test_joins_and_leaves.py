@@ -20,7 +20,7 @@ from node.folder.shard import read_rows
 from node.places import agent_folder, shard_path
 from node.traffic.reader import Event, TrafficLogReader
 from node.wire import Done
-from node.worlds import launcher
+from node.worlds import steps
 from tests.helpers.clusters import dealt, final, ran, said
 from tests.helpers.tables import private, public
 
@@ -67,7 +67,7 @@ def test_who_joins_ends_where_a_whole_network_would_and_is_verified(tmp_path: Pa
     happened = read_faults(folder)
     assert [fault["fault"] for fault in happened] == ["join"] * 6
     assert events_of(folder) == happened
-    launcher.score(folder, watch)
+    steps.score(folder, watch)
     assert read_json(folder / "results.json")["network"]["faults"] == happened
     assert ran(tmp_path / "whole", crowd()).failures == []
     assert objective(folder) == pytest.approx(objective(tmp_path / "whole"), rel=0.01)
@@ -109,11 +109,11 @@ def test_a_joiner_of_a_private_run_is_charged_like_everybody(tmp_path: Path) -> 
     watch = ran(folder, {**table, "event": [{"at": 0.2, "fault": "join", "target": 10, "start": "neighbours"}]})
     assert watch.failures == []
     assert verify(folder).ok
-    launcher.score(folder, watch)
+    steps.score(folder, watch)
     epsilon = read_json(folder / "results.json")["epsilon"]
     assert epsilon["charged_max"] <= epsilon["budget"]
     dealt(tmp_path / "calm", table)
-    launcher.run_in_twin(tmp_path / "calm")
+    steps.run_in_twin(tmp_path / "calm")
     for agent in range(read_run(folder).agents):
         charged = []
         for run in (folder, tmp_path / "calm"):
@@ -128,8 +128,8 @@ def test_a_joiner_of_a_private_run_is_charged_like_everybody(tmp_path: Path) -> 
 def test_in_the_twin_the_same_agents_join_and_leave(tmp_path: Path) -> None:
     folder = tmp_path / "twin"
     dealt(folder, crowd({**JOIN, "start": "neighbours"}, {"at": 2.0, "fault": "leave", "target": "one"}))
-    watch = launcher.run_in_twin(folder)
-    launcher.score(folder, watch)
+    watch = steps.run_in_twin(folder)
+    steps.score(folder, watch)
     assert verify(folder).ok
     happened = read_faults(folder)
     assert [fault["fault"] for fault in happened] == ["join"] * 6 + ["leave"]

@@ -20,6 +20,7 @@ from node.audit.verify import verify
 from node.folder.run import read_final, read_run
 from node.folder.status import read_status
 from node.worlds import launcher
+from node.worlds.watch import Progress, Watch
 from tests.helpers.clusters import dealt, final, ran
 from tests.helpers.known_noise import with_known_noise
 from tests.helpers.misbehaving_networks import in_twin, lost_first, releases
@@ -54,11 +55,11 @@ def sent(folder: Path, agent: int) -> int:
     return 0 if status is None else status.sent
 
 
-def keys_are_out(folder: Path) -> Callable[[launcher.Progress], bool]:
+def keys_are_out(folder: Path) -> Callable[[Progress], bool]:
     """All have said their keys, and these had a while to leave their processes: less than a link takes."""
     since: list[float] = []
 
-    def out(_: launcher.Progress) -> bool:
+    def out(_: Progress) -> bool:
         if not since and all(sent(folder, agent) for agent in range(AGENTS)):
             since.append(time.monotonic())
         return bool(since) and time.monotonic() >= since[0] + 0.5
@@ -67,8 +68,8 @@ def keys_are_out(folder: Path) -> Callable[[launcher.Progress], bool]:
 
 
 def ran_without(
-    folder: Path, sections: dict[str, Any], moment: Callable[[launcher.Progress], bool], *, late: bool = False
-) -> launcher.Watch:
+    folder: Path, sections: dict[str, Any], moment: Callable[[Progress], bool], *, late: bool = False
+) -> Watch:
     """Run to the end; at the ``moment`` the victim is killed, or stopped until the others have gone on without it."""
     configuration = dealt(folder, sections)
     cluster = launcher.Cluster(with_known_noise(folder), configuration, AGENTS)

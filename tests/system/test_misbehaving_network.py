@@ -12,7 +12,7 @@ from node.audit.verify import verify
 from node.faults.log import read_faults
 from node.folder.run import read_final, read_json
 from node.traffic.reader import Event, TrafficLogReader
-from node.worlds import launcher
+from node.worlds import steps
 from tests.helpers.clusters import final, ran
 from tests.helpers.misbehaving_networks import AGENTS, LOSSY, ROUNDS, admm, descent, in_twin, lost_first, releases
 
@@ -70,7 +70,7 @@ def test_rounds_survive_a_partition_and_two_kills_on_a_lossy_network(tmp_path: P
     assert sum(cut) > 0
     logged = [item for item in TrafficLogReader(folder / "traffic.mcap").items() if isinstance(item, Event)]
     assert [item.fields for item in logged] == happened
-    launcher.score(folder, watch)
+    steps.score(folder, watch)
     assert read_json(folder / "results.json")["network"]["faults"] == happened
     assert verify(folder).ok
 
@@ -97,7 +97,7 @@ def test_asynchronous_descent_ends_where_it_would_have_and_is_verified(tmp_path:
     folder = tmp_path / "lossy"
     watch = ran(folder, descent(agents, **LOSSY))
     assert watch.failures == []
-    launcher.score(folder, watch)
+    steps.score(folder, watch)
     results = read_json(folder / "results.json")
     assert results["optimum_gap"] < 0.01
     links = results["network"]["links"]
@@ -116,7 +116,7 @@ def test_asynchronous_descent_ends_where_it_would_have_after_a_partition_and_two
     watch = ran(folder, {**table, "event": [EVENTS[0], {**EVENTS[1], "lasting": 3.0}, EVENTS[2]]})
     assert watch.failures == []
     assert watch.eavesdropper_status == 0, (folder / "eavesdropper.log").read_text()
-    launcher.score(folder, watch)
+    steps.score(folder, watch)
     results = read_json(folder / "results.json")
     assert results["optimum_gap"] < 0.01
     assert [fault["fault"] for fault in results["network"]["faults"]].count("restart") == 2

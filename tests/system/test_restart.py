@@ -13,6 +13,7 @@ from node.configuration.reading import load
 from node.folder.run import read_final
 from node.places import agent_folder
 from node.worlds import launcher
+from node.worlds.watch import Watch
 from tests.helpers.clusters import AGENTS, final, ran, table
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
@@ -24,7 +25,7 @@ ROUNDS: dict[str, Any] = {
 ONE = 2
 
 
-def again(folder: Path) -> launcher.Watch:
+def again(folder: Path) -> Watch:
     """Start `ONE` alone."""
     cluster = launcher.Cluster(folder, load(folder / "config.toml"), AGENTS)
     cluster.start(without=frozenset(range(AGENTS)) - {ONE})

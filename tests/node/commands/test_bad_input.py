@@ -15,7 +15,7 @@ from scipy import sparse
 from node.configuration.reading import Configuration, dump, from_table, load
 from node.dealing.folder import deal_run, prepare
 from node.folder.run import RunFolderError, read_manifest
-from node.worlds import launcher
+from node.worlds import limits
 from tests.helpers.places import ROOT
 from tests.helpers.tables import private, public
 from topology import files
@@ -167,7 +167,7 @@ def test_an_existing_run_folder_is_left_as_it_is(tmp_path: Path) -> None:
 def test_a_socket_path_that_is_too_long(tmp_path: Path) -> None:
     configuration = from_table(public(network={"folder": str(tmp_path / ("x" * 120))}))
     with pytest.raises(ValueError, match=r"network\.folder.*at most 107"):
-        launcher.check_socket_paths(configuration)
+        limits.check_socket_paths(configuration)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -178,7 +178,7 @@ def test_more_sockets_than_the_system_allows(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(
         ValueError, match=r"40 agents.*needs \d+ open ipc sockets, the system allows 100 \(ulimit -Hn\)"
     ):
-        launcher.check_limits(tmp_path, from_table(public(data={"agents": 40})))
+        limits.check_limits(tmp_path, from_table(public(data={"agents": 40})))
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:

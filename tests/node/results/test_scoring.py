@@ -171,7 +171,7 @@ def test_an_agent_that_died_is_a_failure_and_counts_in_no_figure(copied: Path) -
     (place / "stderr.log").write_text("first line\nlast words\n")
     (copied / "exits.jsonl").write_text('{"who": "agent-0004", "pid": 1, "status": -9}\n')
     results, details = score(copied)
-    assert results["failures"] == [{"who": "agent-0004", "status": -9, "last_words": ["last words"]}]
+    assert results["failures"] == [{"who": "agent-0004", "status": -9, "last_words": ["first line", "last words"]}]
     assert results["optimum_gap"] is None
     assert details["agents"]["together"][4] is None
     others = [value for value in details["agents"]["together"] if value is not None]

@@ -1,0 +1,45 @@
+"""What the system must allow a run: open files, and paths of sockets that are short enough."""
+
+from __future__ import annotations
+
+import resource
+import tempfile
+from pathlib import Path
+
+from node.configuration.reading import Configuration, ConfigurationError
+from node.sockets.agent_sockets import ipc_endpoint
+from topology import files
+
+SPARE_DESCRIPTORS = 64
+"""File descriptors of a process that are not connections."""
+
+
+def check_limits(folder: Path, configuration: Configuration) -> None:
+    """Raise the limit on open files as far as the graph needs; `ConfigurationError` where the system forbids it."""
+    network = files.parse((folder / "topology.graphml").read_bytes(), "graphml")
+    busiest = int(max(network.degree_counts)) if network.agents > 1 else 0
+    needed = max((3 if configuration.encrypted else 2) * busiest, network.agents) + SPARE_DESCRIPTORS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        if hard != resource.RLIM_INFINITY and hard < needed:
+            raise ConfigurationError(
+                f"{network.agents} agents, the busiest with {busiest} neighbours: one process needs {needed} open "
+                f"{configuration.network.transport} sockets, the system allows {hard} (ulimit -Hn): use fewer agents "
+                "or raise the limit"
+            )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+def check_socket_paths(configuration: Configuration) -> Path:
+    """The folder in which ipc sockets will have theirs; raises `TransportError` if their paths would be too long."""
+    base = Path(configuration.network.folder or tempfile.gettempdir()).absolute()
+    if configuration.network.transport == "ipc":
+        ipc_endpoint(base / "sv-12345678", 0)
+    return base
+
+
+def sockets_folder(configuration: Configuration) -> Path:
+    """A fresh folder for ipc sockets; the zygote removes it at its end."""
+    base = check_socket_paths(configuration)
+    base.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix="sv-", dir=base))

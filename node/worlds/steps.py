@@ -1,0 +1,97 @@
+"""The steps of a run that are processes of their own: dealing, the twin, scoring.
+
+Rules that hold here:
+- The launcher never holds data: each step reads and writes the run's folder.
+- A step that ends with `ExitCode.BAD_INPUT` has refused something, and its last line says what.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from node.configuration.reading import Configuration, ConfigurationError, dump
+from node.exit_codes import ExitCode
+from node.plug_ins import without_here
+from node.worlds.watch import Watch
+
+QUIET_THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+class RunFailure(RuntimeError):
+    """A run that could not be carried through; one line."""
+
+
+def deal(configuration: Configuration, folder: Path, *, force: bool = False) -> dict[str, Any]:
+    """Deal the run in a process of its own.
+
+    Returns
+    -------
+    dict
+        The run's manifest.
+
+    Raises
+    ------
+    ConfigurationError
+        With the one line of the step, if it refused the configuration or the data.
+    RunFailure
+        If the step failed.
+    """
+    printed = _step(
+        "dealing", "node.dealing.folder", folder, *(["--force"] if force else []), given=dump(configuration)
+    )
+    manifest: dict[str, Any] = json.loads(printed)
+    return manifest
+
+
+def run_in_twin(folder: Path) -> Watch:
+    """Run the dealt agents in one process with a virtual clock; charges are made as in any other world.
+
+    Raises
+    ------
+    ConfigurationError, RunFailure
+        As `deal`.
+    """
+    began = time.monotonic()
+    _step("the twin", "node.worlds.twin", folder)
+    return Watch(ready_s=0.0, wall_s=time.monotonic() - began, world="twin")
+
+
+def score(folder: Path, watch: Watch) -> None:
+    """Compute the run's results in a process of its own, which writes them into ``folder``.
+
+    Raises
+    ------
+    RunFailure
+        If scoring failed.
+    """
+    (folder / "watch.json").write_text(json.dumps(asdict(watch), indent=1) + "\n")
+    _step("scoring", "node.results.scoring", folder)
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a run's processes: one BLAS thread, and one malloc arena (each has its own pages)."""
+    return {**os.environ, **without_here(), **QUIET_THREADS, "MALLOC_ARENA_MAX": "1", "PYTHONUNBUFFERED": "1"}
+
+
+def last_line(text: str) -> str:
+    """Return the last line of what a process printed."""
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "no output"
+
+
+def _step(name: str, module: str, folder: Path, *options: str, given: str | None = None) -> str:
+    """Run a module with the run's folder; returns what it printed."""
+    command = [sys.executable, "-m", module, str(folder), *options]
+    done = subprocess.run(command, input=given, capture_output=True, text=True, env=environment(), check=False)
+    if done.returncode == ExitCode.BAD_INPUT:
+        raise ConfigurationError(last_line(done.stderr))
+    if done.returncode != ExitCode.FINISHED:
+        raise RunFailure(f"{name} failed with status {done.returncode}: {last_line(done.stderr)}")
+    return done.stdout
