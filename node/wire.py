@@ -13,7 +13,7 @@ import functools
 import re
 import struct
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -170,23 +170,28 @@ def decode(parts: Parts, run: bytes | None = None) -> Message:
     fields = decode_header(parts[1])
     if run is not None and fields["run"] != run:
         raise Refused("run")
-    sender, recipient = fields["from"], fields["to"]
-    if parts[0] != topic(sender, recipient):
+    if parts[0] != topic(fields["from"], fields["to"]):
         raise Refused("topic")
+    return message(fields, parts[2])
+
+
+def message(fields: Mapping[str, Any], body: bytes) -> Message:
+    """A message from its header's fields (`decode_header`) and its body; raises `Refused`."""
+    sender: int = fields["from"]
     if fields["kind"] == "hello":
         return Hello(sender, fields["digest"])
     if fields["kind"] == "done":
         return Done(sender, fields["last"], tuple(fields["skipped"]), tuple(fields["heard"]))
-    if len(parts[2]) % 8:
+    if len(body) % 8:
         raise Refused("length")
     flat = fields["used"]
     return Release(
         sender=sender,
         index=fields["index"],
-        vector=np.frombuffer(parts[2], dtype="<f8"),
+        vector=np.frombuffer(body, dtype="<f8"),
         used=tuple(zip(flat[::2], flat[1::2], strict=True)),
         round=fields["round"],
-        recipient=recipient,
+        recipient=fields["to"],
     )
 
 

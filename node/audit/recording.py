@@ -9,10 +9,11 @@ Rules that hold here:
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgpack
 
@@ -22,7 +23,7 @@ from node.folder.run import RunFolder, RunFolderError, read_manifest, read_run
 from node.places import agent_folder, shard_path
 from node.traffic.completeness import Capture, CaptureCounter
 from node.traffic.run_logs import frames_of, logs_of
-from node.wire import KEYS, Parts, Refused, decode
+from node.wire import KEYS, Parts, Refused, decode, message
 
 Key = tuple[int, int]
 """(agent, index)."""
@@ -87,11 +88,11 @@ def read_recording(folder: Path) -> Recording:
     frames: dict[Key, set[bytes]] = {}
     unknown: Counter[str] = Counter()
     for frame in frames_of(folder, recording.damage):
-        kind = counter.hear(frame.parts)
-        if kind is None:
+        header = counter.hear(frame.parts)
+        if header is None:
             unknown.update(_unknown_keys(frame.parts))
-        elif kind == "release":
-            _take(recording, frame.parts, frame.time_ns, frames)
+        elif header["kind"] == "release":
+            _take(recording, header, frame.parts, frame.time_ns, frames)
     recording.capture = counter.verdict()
     _note_frames(recording, unknown)
     for agent, path in enumerate(journals):
@@ -99,22 +100,25 @@ def read_recording(folder: Path) -> Recording:
     return recording
 
 
-def _take(recording: Recording, parts: Parts, time_ns: int, frames: dict[Key, set[bytes]]) -> None:
-    release = decode(parts)
-    assert isinstance(release, Release)
-    key = (release.sender, release.index)
+def _take(
+    recording: Recording, header: Mapping[str, Any], parts: Parts, time_ns: int, frames: dict[Key, set[bytes]]
+) -> None:
+    sender = header["from"]
+    key = (sender, header["index"])
     known = frames.setdefault(key, set())
     whole = bytes(parts[1]) + bytes(parts[2])
     if whole in known:
         return
     known.add(whole)
-    recording.bodies.setdefault(release.sender, Counter())[len(parts[2])] += 1
-    if len(parts[2]) != _due(recording, release.sender):
+    recording.bodies.setdefault(sender, Counter())[len(parts[2])] += 1
+    if len(parts[2]) != _due(recording, sender):
         return  # a receiver drops it
+    release = message(header, parts[2])
+    assert isinstance(release, Release)
     recording.heard.setdefault(key, release)
-    recording.said.setdefault(release.sender, []).append(release)
+    recording.said.setdefault(sender, []).append(release)
     recording.first_ns.setdefault(key, time_ns)
-    recording.headers.setdefault(release.sender, []).append(len(parts[1]))
+    recording.headers.setdefault(sender, []).append(len(parts[1]))
 
 
 def _due(recording: Recording, agent: int) -> int:

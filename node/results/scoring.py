@@ -39,7 +39,7 @@ from node.plug_ins import find_here
 from node.results.curve import Curve, CurveRecorder
 from node.traffic.completeness import CaptureCounter
 from node.traffic.run_logs import frames_of, logs_of
-from node.wire import decode
+from node.wire import message
 
 NOT_COVERED = (
     "alone, pooled, zero and best_ridge, which are computed from the data",
@@ -219,11 +219,11 @@ def _listen(run: RunFolder, judge: Loss, best: FloatArray | None) -> _Heard | No
     first = last = 0
     for frame in frames_of(run.folder, []):
         releases = counter.releases
-        if counter.hear(frame.parts) == "release" and counter.releases > releases and len(frame.body) % 8 == 0:
-            sender = int.from_bytes(frame.topic[:4], "big")
-            recorder.hear(sender, np.frombuffer(frame.body, dtype="<f8"))
-            release = decode(frame.parts)
+        header = counter.hear(frame.parts)
+        if header is not None and counter.releases > releases and len(frame.body) % 8 == 0:
+            release = message(header, frame.body)
             assert isinstance(release, Release)
+            recorder.hear(release.sender, release.vector)
             ages.hear(release)
             if len(means) < len(recorder.curve.releases):
                 means.append(ages.mean_since())

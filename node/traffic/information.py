@@ -204,10 +204,11 @@ def information(path: Path | str) -> dict[str, Any]:
     kinds: Counter[str] = Counter()
     first = last = None
     for frame in reader:
-        kind = hear(frame.parts)
+        header = hear(frame.parts)
+        kind = "refused" if header is None else header["kind"]
         if kind == "release":
             sizes[len(frame.body)] += 1
-        kinds[kind or "refused"] += 1
+        kinds[kind] += 1
         last = frame.time_ns
         if first is None:
             first = last
@@ -418,7 +419,8 @@ def verify_log(path: Path | str) -> dict[str, Any]:
         if isinstance(item, Frame):
             chain = chain_next(chain, item.time_ns, packed(item.parts))
             frames += 1
-            if counter.hear(item.parts) == "release":
+            header = counter.hear(item.parts)
+            if header is not None and header["kind"] == "release":
                 sizes[len(item.body)] += 1
         elif isinstance(item, Checkpoint):
             checkpoints += 1

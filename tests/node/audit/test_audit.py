@@ -161,9 +161,10 @@ def test_a_value_off_the_grid_is_found(private, rewrite):
     assert "agent 1 release 9: not on the public grid" in found.findings
 
 
-def test_a_body_of_another_size_is_found(private, rewrite):
+@pytest.mark.parametrize("more", [8, 3])
+def test_a_body_of_another_size_is_found(private, rewrite, more):
     def longer(parts):
-        yield (parts[0], parts[1], parts[2] + bytes(8)) if is_release(parts, 1, 9) else parts
+        yield (parts[0], parts[1], parts[2] + bytes(more)) if is_release(parts, 1, 9) else parts
 
     rewrite(private, longer)
     findings = audit(private, trials=20, agents=[5], secret=SECRET).findings
