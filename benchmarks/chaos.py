@@ -124,7 +124,7 @@ def autopsy(folder: Path, agent: int, luck: random.Random, counts: Counts) -> No
     """Hold a dead agent's journal against its ledger, and leave the ledger as a crash of the machine may leave it."""
     path = agent_folder(folder, agent) / "ledger.jsonl"
     _, public = read_rows(shard_path(folder, agent))
-    run = str(public["run"])
+    run = public.run.hex()
     frames = [decode(parts) for _, parts in read_journal(agent_folder(folder, agent) / "journal.bin")]
     said = {frame.index for frame in frames if isinstance(frame, Release)}
     with LedgerFile.read(path, None) as held:
@@ -180,7 +180,7 @@ def judge(folder: Path, counts: Counts) -> None:
     for agent in range(AGENTS):
         rows, public = read_rows(shard_path(folder, agent))
         with LedgerFile.read(agent_folder(folder, agent) / "ledger.jsonl", rows.digest()) as held:
-            run = str(public["run"])
+            run = public.run.hex()
             counts.uncharged += sum(held.ledger.charged(run, k) is None for sender, k in bodies if sender == agent)
     counts.redrawn += sum(len(found) > 1 for found in bodies.values())
     spending = spent(folder)

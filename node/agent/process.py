@@ -18,7 +18,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -710,38 +710,36 @@ def run_from_folder(
     """
     folder = agent_folder(run, number)
     setting, public, shard_digest = read_shard(shard_path(run, number), folder / "secret")
-    agent = make(public["algorithm"], setting)
+    agent = make(public.algorithm, setting)
     ledger = LedgerFile.open(folder / "ledger.jsonl", shard_digest)
     published = FileEndpoints(run / "endpoints")
-    network: Mapping[str, Any] = public["network"]
-    members: Mapping[str, Any] = public.get("membership", {})
-    weather = conditions(network, int(public["seed"]))
+    network, members = public.network, public.membership
+    weather = conditions(network.conditions, public.seed)
     partition = Partition.of(run)
-    encrypted = bool(network.get("encryption"))
     around = Surroundings(
         folder=folder,
-        run=bytes.fromhex(public["run"]),
-        digest=bytes.fromhex(public["digest"]),
+        run=public.run,
+        digest=public.digest,
         agent=number,
         neighbours=setting.neighbours,
-        dimension=int(public["release_dimension"]),
-        releases=int(public["releases"]),
+        dimension=public.release_dimension,
+        releases=public.releases,
         endpoints=endpoints or published,
         bind=(published.lookup(number) or bind) if endpoints is None else bind,
         publish=(lambda endpoint: published.publish(number, endpoint)) if endpoints is None else None,
-        eavesdropper=bool(network["eavesdropper"]),
-        repeat=float(network["repeat"]),
-        deadline=float(network["deadline"]),
-        linger=float(network["linger"]),
-        rate=float(public["rate"]),
-        clock_seed=int(public["seed"]),
-        skew_ns=round(1e9 * float(public.get("skew", 0.0))),
-        silent=float(network.get("silent", 60.0)),
-        on_silent=str(network.get("on_silent", "wait")),
+        eavesdropper=network.eavesdropper,
+        repeat=network.repeat,
+        deadline=network.deadline,
+        linger=network.linger,
+        rate=public.rate,
+        clock_seed=public.seed,
+        skew_ns=round(1e9 * public.skew),
+        silent=network.silent,
+        on_silent=network.on_silent,
         hold=hold,
-        joins=bool(members.get("joins")) or bool(members.get("leaving") and (folder / "journal.bin").exists()),
-        joining=frozenset(members.get("joining", ())),
-        leaving=frozenset(members.get("leaving", ())),
+        joins=members.joins or (bool(members.leaving) and (folder / "journal.bin").exists()),
+        joining=frozenset(members.joining),
+        leaving=frozenset(members.leaving),
         shim=None if weather.calm and partition is None else Shim(weather, number, setting.neighbours, partition),
     )
     post = Post(
@@ -749,7 +747,9 @@ def run_from_folder(
         expected=expected_listeners(around, around.neighbours),
         dimension=around.dimension,
         addressed=around.neighbours if agent.addressed else (),
-        keys=read_keys(run, number, setting.neighbours, eavesdropper=around.eavesdropper) if encrypted else None,
+        keys=read_keys(run, number, setting.neighbours, eavesdropper=around.eavesdropper)
+        if network.encryption
+        else None,
     )
     return live(agent, ledger, around, post)
 

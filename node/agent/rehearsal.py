@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from coordinator_free.privacy.noise import SECRET_BYTES
 from coordinator_free.release import Release
 from node.agent.process import Surroundings, live
 from node.folder.ledger import LedgerFile
+from node.folder.public import NetworkNumbers, PublicNumbers
 from node.folder.shard import Rows, read_shard, write_shard
 from node.sockets.agent_sockets import FixedEndpoints, Post
 from node.wire import Done, Hello, Parts, encode, own_name
@@ -69,7 +71,7 @@ def rehearse() -> None:
         folder = Path(name)
         run, digest = bytes(16), bytes(32)
         rows = Rows(np.ones((8, 3)), np.ones(8), np.ones((2, 3)), np.ones(2))
-        write_shard(folder / "shard.npz", rows, {**_PUBLIC, "shard_digest": rows.digest()})
+        write_shard(folder / "shard.npz", rows, replace(_PUBLIC, shard_digest=rows.digest()))
         (folder / "secret").write_bytes(bytes(SECRET_BYTES))
         setting, _, shard_digest = read_shard(folder / "shard.npz", folder / "secret")
         agent = CoordinateDescent(setting)
@@ -99,17 +101,33 @@ def rehearse() -> None:
             raise RuntimeError(f"the rehearsal ended with status {code}: {around.notes}")
 
 
-_PUBLIC = {
-    "agent": 0,
-    "neighbours": list(_NEIGHBOURS),
-    "weights": [1.0, 1.0],
-    "loss": "logistic",
-    "regularisation": 0.1,
-    "dimension": 3,
-    "updates": _WAKES,
-    "learning": {"mu": 1.0, "smoothness": 1.0, "finish": True, "finish_mu": 1.0},
-    "confidence": 1.0,
-    "mechanism": "gaussian",
-    "multipliers": [1.0] * _WAKES,
-    "clip": 1.0,
-}
+_PUBLIC = PublicNumbers(
+    agent=0,
+    agents=1 + len(_NEIGHBOURS),
+    neighbours=_NEIGHBOURS,
+    weights=(1.0, 1.0),
+    dimension=3,
+    algorithm=CoordinateDescent.name,
+    loss="logistic",
+    regularisation=0.1,
+    learning={"mu": 1.0, "smoothness": 1.0, "finish": True, "finish_mu": 1.0},
+    updates=_WAKES,
+    releases=_WAKES,
+    release_dimension=3,
+    mechanism="gaussian",
+    multipliers=(1.0,) * _WAKES,
+    clip=1.0,
+    budget=None,
+    network=NetworkNumbers(
+        transport="ipc",
+        host="127.0.0.1",
+        repeat=1.0,
+        deadline=1.0,
+        linger=0.0,
+        silent=60.0,
+        on_silent="wait",
+        encryption=False,
+        eavesdropper=False,
+        conditions={},
+    ),
+)

@@ -240,7 +240,7 @@ class Auditor:
             account = self._accounts[agent]
             public = self._run.public[agent]
             code = self._agent(agent)
-            expected = {index: code.charge(index) for index in range(int(public["releases"]))}
+            expected = {index: code.charge(index) for index in range(public.releases)}
             said = [
                 release if expected.get(release.index) is None else replace(release, vector=noised_part(code, release))
                 for release in self._recording.said.get(agent, self._recording.of(agent))
@@ -264,7 +264,7 @@ class Auditor:
             )
         for agent in range(self._run.agents):
             problem = self._run.problems[agent]
-            public = self._run.public[agent]["learning"].get("smoothness")
+            public = self._run.public[agent].learning.get("smoothness")
             if public and problem.records and math.isclose(problem.smoothness_of_data(), public, rel_tol=1e-9):
                 found.append(f"agent {agent}: its step size is the one that its records give, outside the accounting")
         return found
@@ -354,7 +354,7 @@ class Auditor:
 
     @property
     def _masked(self) -> bool:
-        learning = self._run.public[0]["learning"]
+        learning = self._run.public[0].learning
         return issubclass(self._make, Aggregating) and learning.get("aggregation") == "masked-sum"
 
     @cached_property
@@ -417,14 +417,14 @@ class Auditor:
         """Whether the agent's noise is in its objective."""
         if issubclass(self._make, DualPerturbation):
             return True
-        learning = self._run.public[agent]["learning"]
+        learning = self._run.public[agent].learning
         one_shot = {Propagation: "anchor", Averaging: "local"}
         names = [learning.get(key) for kind, key in one_shot.items() if issubclass(self._make, kind)]
         return "objective-perturbation" in names
 
     def _capacity(self, agent: int) -> float:
         """What the mean loss is multiplied with in a perturbed objective."""
-        return float(self._run.public[agent]["learning"].get("capacity", 1.0))
+        return float(self._run.public[agent].learning.get("capacity", 1.0))
 
     def inverted(self, agent: int) -> list[Inverted]:
         """The agent's releases with their exact values. Raises `InversionError`."""

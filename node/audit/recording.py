@@ -123,7 +123,7 @@ def _take(
 
 def _due(recording: Recording, agent: int) -> int:
     """Bytes that every release of the agent has."""
-    return 8 * int(recording.run.public[agent]["release_dimension"])
+    return 8 * recording.run.public[agent].release_dimension
 
 
 def _read_journal(

@@ -40,7 +40,7 @@ def agent(
 
     folder, number = part_of(shard)
     _, public = read_rows(shard_path(folder, number))
-    known = neighbours_of(neighbours or [], public["neighbours"])
+    known = neighbours_of(neighbours or [], public.neighbours)
     names = NamedEndpoints(known)
     try:
         code = run_from_folder(folder, number, endpoint(bind), endpoints=names)

@@ -84,8 +84,8 @@ def _plan(preparation: Preparation, agent: int) -> list[Mechanism | None]:
 
     public = preparation.public(agent)
     # No noise is drawn here: any secret will do.
-    speaker = make(public["algorithm"], setting(preparation.rows(agent), public, bytes(32)))
-    return [speaker.charge(index) for index in range(public["releases"])]
+    speaker = make(public.algorithm, setting(preparation.rows(agent), public, bytes(32)))
+    return [speaker.charge(index) for index in range(public.releases)]
 
 
 def _release(mechanism: Mechanism) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,7 @@ from node.faults.joins_and_leaves import Membership, membership
 from node.folder.build import build
 from node.folder.keys import make_keys
 from node.folder.ledger import LedgerFile
+from node.folder.public import NetworkNumbers, PublicNumbers
 from node.folder.shard import Rows, setting, write_shard
 from node.folder.whole import write_new, write_whole
 from node.places import agent_folder, shard_path
@@ -98,7 +99,7 @@ class Preparation:
             for own in set(self.own_budgets)
         }
 
-    def public(self, agent: int) -> dict[str, Any]:
+    def public(self, agent: int) -> PublicNumbers:
         """The public numbers of one agent, without those of one run (its id and digests)."""
         c, rows, budget = self.configuration, self.dealt.shards[agent], self.budget(agent)
         bought = self._bought[budget] if budget is not None and self.own_budgets else self.multipliers
@@ -108,41 +109,42 @@ class Preparation:
         learning.update(self.arrangement.get("learning", {}))
         neighbours = self.network.neighbours(agent)
         learning.update(self.membership.learning(agent, neighbours))
-        return {
-            "agent": agent,
-            "agents": self.agents,
-            "name": self.dealt.names[agent],
-            "neighbours": [int(j) for j in neighbours],
-            "membership": self.membership.around(agent, neighbours),
-            "weights": [float(w) for w in self.network.weights_of(agent)],
-            "confidence": float(self.confidences[agent]),
-            "dimension": self.dealt.dimension,
-            "records": len(rows.y),
-            "test_records": len(rows.y_test),
-            "algorithm": c.learning.algorithm,
-            "loss": c.learning.loss,
-            "regularisation": float(self.regularisations[agent]),
-            "learning": learning,
-            "updates": c.clock.updates if budget is None or budget[0] > 0 else 0,
-            "releases": self.arrangement.get("releases") or releases(c, len(neighbours)),
-            "release_dimension": self.arrangement.get("release_dimension")
-            or release_dimension(c, self.dealt.dimension),
-            "rate": own_rate(c.clock.rate, c.clock.drift, self.seed, agent),
-            "skew": own_skew(c.clock.skew, self.seed, agent),
-            "seed": self.seed,
-            "mechanism": c.privacy.mechanism,
-            "multipliers": [float(m) for m in bought],
-            "clip": c.privacy.clip,
-            "budget": None if budget is None else {"epsilon": budget[0], "delta": budget[1]},
-            "record": self.dealt.record,
-            "metric": loss(c.learning.loss).metric,
-            "simulation": c.run.simulation,
-            "network": {
-                **c.network.model_dump(exclude={"folder"}, by_alias=True),
-                "eavesdropper": c.eavesdropper.enabled,
-                "encryption": c.encrypted,
-            },
-        }
+        return PublicNumbers(
+            agent=agent,
+            agents=self.agents,
+            name=self.dealt.names[agent],
+            neighbours=tuple(int(j) for j in neighbours),
+            membership=self.membership.around(agent, neighbours),
+            weights=tuple(float(w) for w in self.network.weights_of(agent)),
+            confidence=float(self.confidences[agent]),
+            dimension=self.dealt.dimension,
+            records=len(rows.y),
+            test_records=len(rows.y_test),
+            algorithm=c.learning.algorithm,
+            loss=c.learning.loss,
+            regularisation=float(self.regularisations[agent]),
+            learning=learning,
+            updates=c.clock.updates if budget is None or budget[0] > 0 else 0,
+            releases=self.arrangement.get("releases") or releases(c, len(neighbours)),
+            release_dimension=self.arrangement.get("release_dimension") or release_dimension(c, self.dealt.dimension),
+            rate=own_rate(c.clock.rate, c.clock.drift, self.seed, agent),
+            skew=own_skew(c.clock.skew, self.seed, agent),
+            seed=self.seed,
+            mechanism=c.privacy.mechanism,
+            multipliers=tuple(float(m) for m in bought),
+            clip=c.privacy.clip,
+            budget=budget,
+            record=self.dealt.record,
+            metric=loss(c.learning.loss).metric,
+            simulation=c.run.simulation,
+            network=NetworkNumbers.from_json(
+                {
+                    **c.network.model_dump(exclude={"folder"}, by_alias=True),
+                    "eavesdropper": c.eavesdropper.enabled,
+                    "encryption": c.encrypted,
+                }
+            ),
+        )
 
     def rows(self, agent: int) -> Rows:
         shard = self.dealt.shards[agent]
@@ -525,15 +527,17 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, 
         budget = Budget(epsilon or float(c.privacy.epsilon or 0.0), delta) if c.private else None
         rows = preparation.rows(agent)
         shard_digest = rows.digest()
-        public = {**preparation.public(agent), "run": run, "digest": digest, "shard_digest": shard_digest}
+        public = replace(
+            preparation.public(agent), run=bytes.fromhex(run), digest=bytes.fromhex(digest), shard_digest=shard_digest
+        )
         write_shard(shard_path(building, agent), rows, public)
-        manifest["releases"].append(public["releases"])
+        manifest["releases"].append(public.releases)
         place = agent_folder(building, agent)
         place.mkdir(mode=0o700)
         secret = _secret(c, agent)
         write_new(place / "secret", secret)
         speaker = make(c.learning.algorithm, setting(rows, public, secret))
-        plan = [speaker.charge(index) for index in range(public["releases"])]
+        plan = [speaker.charge(index) for index in range(public.releases)]
         kept = agent_folder(folder, agent) / "ledger.jsonl"
         if kept.exists():
             _check_room(kept, shard_digest, budget, run, plan)

@@ -171,7 +171,7 @@ def _cost(preparation: Preparation, agents: Sequence[Agent]) -> tuple[float, str
     delta = preparation.configuration.privacy.delta or 0.0
     found = []
     for i, agent in enumerate(agents):
-        plan = [agent.charge(k) for k in range(int(preparation.public(i)["releases"]))]
+        plan = [agent.charge(k) for k in range(preparation.public(i).releases)]
         spent = total(plan, delta)
         found.append((spent.epsilon, spent.accountant))
     return max(found)

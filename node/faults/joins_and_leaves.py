@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from node.configuration.events import EventSection, aimed_at
+from node.folder.public import MembershipNumbers
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,13 @@ class Membership:
             {"start": self.starts[agent]} if self.starts.get(agent, "zero") != "zero" else {}
         )
 
-    def around(self, agent: int, neighbours: Sequence[int]) -> dict[str, Any]:
+    def around(self, agent: int, neighbours: Sequence[int]) -> MembershipNumbers:
         """What of this the agent's process has to know."""
-        return {
-            "joins": agent in self.joins,
-            "joining": [int(j) for j in neighbours if j in self.joins],
-            "leaving": [int(j) for j in neighbours if j in self.leaves],
-        }
+        return MembershipNumbers(
+            joins=agent in self.joins,
+            joining=tuple(int(j) for j in neighbours if j in self.joins),
+            leaving=tuple(int(j) for j in neighbours if j in self.leaves),
+        )
 
 
 def membership(events: Sequence[EventSection], names: Sequence[str], seed: int) -> Membership:

@@ -15,6 +15,7 @@ from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray
 from node.configuration.reading import Configuration, load
 from node.folder.arrays import unpacked
+from node.folder.public import PublicNumbers
 from node.folder.shard import Rows, read_rows, setting
 from node.places import agent_folder, shard_path
 from topology.network import Network, from_edges
@@ -32,7 +33,7 @@ class RunFolder:
     configuration: Configuration
     manifest: dict[str, Any]
     rows: tuple[Rows, ...]
-    public: tuple[dict[str, Any], ...]
+    public: tuple[PublicNumbers, ...]
 
     @property
     def agents(self) -> int:
@@ -50,7 +51,7 @@ class RunFolder:
 
     @property
     def confidences(self) -> FloatArray:
-        return np.array([public["confidence"] for public in self.public])
+        return np.array([public.confidence for public in self.public])
 
     @cached_property
     def problems(self) -> tuple[LocalProblem, ...]:
@@ -60,10 +61,10 @@ class RunFolder:
     def network(self) -> Network:
         """The graph, with exactly the weights that the agents were given."""
         edges = [
-            (public["agent"], j, weight)
+            (public.agent, j, weight)
             for public in self.public
-            for j, weight in zip(public["neighbours"], public["weights"], strict=True)
-            if public["agent"] < j
+            for j, weight in zip(public.neighbours, public.weights, strict=True)
+            if public.agent < j
         ]
         return from_edges(self.agents, edges)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from coordinator_free.problem.losses import loss
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray
 from node.folder.arrays import Arrays, packed_with_index, unpacked_by_index
+from node.folder.public import PublicNumbers
 from node.folder.whole import write_new
 
 
@@ -52,13 +52,13 @@ class ShardFile(NamedTuple):
     """What an agent starts from: its `Setting`, its public numbers as written, and the digest of its rows."""
 
     setting: Setting
-    public: dict[str, Any]
+    public: PublicNumbers
     digest: str
 
 
-def write_shard(path: Path, rows: Rows, public: Mapping[str, Any]) -> None:
+def write_shard(path: Path, rows: Rows, public: PublicNumbers) -> None:
     """Write a new shard file, mode 0600; raises FileExistsError rather than overwrite one."""
-    document = np.frombuffer(json.dumps(public).encode(), dtype=np.uint8)
+    document = np.frombuffer(json.dumps(public.to_json()).encode(), dtype=np.uint8)
     arrays: Arrays = {"x": rows.x, "y": rows.y, "x_test": rows.x_test, "y_test": rows.y_test, "public": document}
     write_new(path, packed_with_index(arrays))
 
@@ -72,38 +72,37 @@ def read_shard(path: Path | str, secret: Path | str | None = None) -> ShardFile:
     own = read_secret(secret) if secret is not None else b""
     # Copies, so that the file's bytes go, and with them the held-out rows, which no agent learns from.
     learnt = replace(rows, x=rows.x.copy(), y=rows.y.copy())
-    return ShardFile(setting(learnt, public, own), public, str(public["shard_digest"]))
+    return ShardFile(setting(learnt, public, own), public, public.shard_digest)
 
 
-def read_rows(path: Path | str) -> tuple[Rows, dict[str, Any]]:
+def read_rows(path: Path | str) -> tuple[Rows, PublicNumbers]:
     """All rows of a shard file, held-out ones too, and its public numbers. Raises `ShardError`."""
     try:
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a Path's own open costs every agent pages
             archive = unpacked_by_index(file.read())
         rows = Rows(*(_array(archive[key]) for key in ("x", "y", "x_test", "y_test")))
-        public: dict[str, Any] = json.loads(archive["public"].tobytes())
-        named = public["shard_digest"]
+        public = PublicNumbers.from_json(json.loads(archive["public"].tobytes()))
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
         raise ShardError(f"shard {path} cannot be read: {error}") from None
-    if rows.digest() != named:
+    if rows.digest() != public.shard_digest:
         raise ShardError(f"shard {path} is damaged: its rows are not those that it was dealt with")
     return rows, public
 
 
-def setting(rows: Rows, public: Mapping[str, Any], secret: bytes) -> Setting:
+def setting(rows: Rows, public: PublicNumbers, secret: bytes) -> Setting:
     """The `Setting` that rows and public numbers make."""
     return Setting(
-        agent=public["agent"],
-        neighbours=tuple(public["neighbours"]),
-        weights=np.array(public["weights"], dtype=np.float64),
-        problem=LocalProblem(rows.x, rows.y, loss(public["loss"]), public["regularisation"]),
-        dimension=public["dimension"],
-        updates=public["updates"],
-        learning=public["learning"],
-        confidence=public["confidence"],
-        mechanism=public["mechanism"],
-        multipliers=np.array(public["multipliers"], dtype=np.float64),
-        clip=public["clip"],
+        agent=public.agent,
+        neighbours=public.neighbours,
+        weights=np.array(public.weights, dtype=np.float64),
+        problem=LocalProblem(rows.x, rows.y, loss(public.loss), public.regularisation),
+        dimension=public.dimension,
+        updates=public.updates,
+        learning=public.learning,
+        confidence=public.confidence,
+        mechanism=public.mechanism,
+        multipliers=np.array(public.multipliers, dtype=np.float64),
+        clip=public.clip,
         secret=secret,
     )
 

@@ -211,10 +211,10 @@ def _listen(run: RunFolder, judge: Loss, best: FloatArray | None) -> _Heard | No
     if not logs_of(run.folder):
         return None
     counter = CaptureCounter(run.run, range(run.agents))
-    expected = sum(public["releases"] for public in run.public)
+    expected = sum(public.releases for public in run.public)
     recorder = CurveRecorder(run, judge, best, expected)
     neighbours = [run.network.neighbours(agent) for agent in range(run.agents)]
-    ages = Ages(neighbours, max(public["releases"] for public in run.public))
+    ages = Ages(neighbours, max(public.releases for public in run.public))
     means: list[float] = [math.nan]
     first = last = 0
     for frame in frames_of(run.folder, []):

@@ -46,19 +46,19 @@ def run_twin(folder: Path) -> None:
     run = read_run(folder)
     secrets = [read_secret(agent_folder(folder, i) / "secret") for i in range(run.agents)]
     settings = [setting(run.rows[i], run.public[i], secrets[i]) for i in range(run.agents)]
-    agents = [make(run.public[i]["algorithm"], settings[i]) for i in range(run.agents)]
+    agents = [make(run.public[i].algorithm, settings[i]) for i in range(run.agents)]
     ledgers = [
         LedgerFile.open(agent_folder(folder, i) / "ledger.jsonl", run.rows[i].digest()) for i in range(run.agents)
     ]
     chargers = [
-        Charger(ledger, agent, int(run.public[i]["releases"]), run.run)
+        Charger(ledger, agent, run.public[i].releases, run.run)
         for i, (ledger, agent) in enumerate(zip(ledgers, agents, strict=True))
     ]
     sent: list[list[int]] = [[] for _ in agents]
     size = [0] * run.agents
-    digest = bytes.fromhex(run.public[0]["digest"])
-    weather = conditions(run.public[0]["network"], int(run.public[0]["seed"]))
-    events, names, seed = run.configuration.event, run.manifest["names"], int(run.public[0]["seed"])
+    digest = run.public[0].digest
+    weather = conditions(run.public[0].network.conditions, run.public[0].seed)
+    events, names, seed = run.configuration.event, run.manifest["names"], run.public[0].seed
     planned = list(outages(events, names, seed).values())
     partitions = [outage for outage in planned if outage.fault == "partition"]
     links = None if weather.calm and not partitions else TwinLinks(weather, partitions)
@@ -89,7 +89,7 @@ def run_twin(folder: Path) -> None:
         if agents[0].activation is Activation.ROUNDS:
             transcript = run_rounds(agents, run.network, on_release=hear, ledger=charge)
         else:
-            clocks = [waits(seed, i, float(run.public[i]["rate"])) for i in range(run.agents)]
+            clocks = [waits(seed, i, run.public[i].rate) for i in range(run.agents)]
             transcript = run_asynchronous(
                 agents,
                 run.network,

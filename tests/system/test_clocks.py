@@ -36,7 +36,7 @@ def ledger_plans(folder: Path) -> list[dict[str, Any]]:
     found = []
     for agent in range(AGENTS):
         _, public = read_rows(shard_path(folder, agent))
-        found.append({key: public[key] for key in ("mechanism", "multipliers", "budget", "updates", "clip")})
+        found.append({key: getattr(public, key) for key in ("mechanism", "multipliers", "budget", "updates", "clip")})
     return found
 
 
@@ -56,9 +56,9 @@ def test_a_private_run_by_wrong_clocks_is_verified_and_costs_the_same(tmp_path: 
         _, public = read_rows(shard_path(folder, agent))
         own_ns, parts = next(iter(read_journal(agent_folder(folder, agent) / "journal.bin")))
         ahead = (own_ns - heard[parts[1]]) / 1e9
-        assert public["skew"] == pytest.approx(own_skew(HOUR, 5, agent))
-        assert abs(public["skew"]) > 0
-        assert ahead == pytest.approx(public["skew"], abs=60.0)
+        assert public.skew == pytest.approx(own_skew(HOUR, 5, agent))
+        assert abs(public.skew) > 0
+        assert ahead == pytest.approx(public.skew, abs=60.0)
     dealt_run(tmp_path / "right", table())
     assert ledger_plans(folder) == ledger_plans(tmp_path / "right")
 

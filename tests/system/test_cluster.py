@@ -60,7 +60,7 @@ def test_what_each_agent_said_is_what_its_code_says_again_bit_for_bit(private_ru
     for number in range(AGENTS):
         setting, public, _ = read_shard(shard_path(private_run, number), agent_folder(private_run, number) / "secret")
         recorded = [by_key[number, index] for index in range(40)]
-        assert reexecute(algorithm(public["algorithm"])(setting), by_key, recorded) is None
+        assert reexecute(algorithm(public.algorithm)(setting), by_key, recorded) is None
 
 
 def test_the_journal_holds_what_was_sent(private_run: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_full_disk_refuses_the_charge(tmp_path: Path) -> None:
     try:
         # /dev/full is what a full disk looks like to a writer.
         setting, public, digest = read_shard(shard_path(folder, 1), agent_folder(folder, 1) / "secret")
-        agent = algorithm(public["algorithm"])(setting)
+        agent = algorithm(public.algorithm)(setting)
         opened = LedgerFile.open(ledger, digest)
         try:
             os.dup2(full, opened.fileno())

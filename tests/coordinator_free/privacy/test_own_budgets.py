@@ -127,12 +127,12 @@ def schools(**privacy) -> dict:
 def test_a_configuration_deals_own_budgets() -> None:
     preparation = prepare(from_table(schools(levels=[[0.2, 0.0], [0.8, 1.0]])))
     public = [preparation.public(i) for i in range(65)]
-    assert sorted(agent["budget"]["epsilon"] for agent in public) == [0.0] * 13 + [1.0] * 52
+    assert sorted(agent.budget[0] for agent in public if agent.budget is not None) == [0.0] * 13 + [1.0] * 52
     for agent in public:
-        speaks = agent["budget"]["epsilon"] > 0
-        assert (agent["updates"], len(agent["multipliers"])) == ((10, 10) if speaks else (0, 0))
-        assert agent["releases"] == 10  # neighbours' indices are checked against it
-    assert agent["multipliers"] == calibrate("gaussian", 10, 1.0, 1e-3).tolist() or not speaks
+        speaks = agent.budget is not None and agent.budget[0] > 0
+        assert (agent.updates, len(agent.multipliers)) == ((10, 10) if speaks else (0, 0))
+        assert agent.releases == 10  # neighbours' indices are checked against it
+    assert list(agent.multipliers) == calibrate("gaussian", 10, 1.0, 1e-3).tolist() or not speaks
     assert any("with epsilon 0" in warning for warning in preparation.warnings)
 
 

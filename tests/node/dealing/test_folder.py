@@ -72,7 +72,7 @@ def test_nothing_public_holds_a_secret_or_a_digest_of_the_data(dealt: Path) -> N
     assert rows.digest().encode() not in text
     assert secret not in text
     assert secret.hex().encode() not in text
-    assert secret.hex() not in json.dumps(numbers)
+    assert secret.hex() not in json.dumps(numbers.to_json())
 
 
 def test_every_agent_has_a_secret_of_its_own_and_two_runs_share_none(dealt: Path, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_shard_says_all_that_an_agent_needs(dealt: Path) -> None:
     assert setting.neighbours == graph.neighbours(3)
     assert setting.weights.tolist() == graph.weights_of(3).tolist()
     assert setting.updates == len(setting.multipliers) == 20
-    assert numbers["releases"] == 20
+    assert numbers.releases == 20
     assert setting.problem.regularisation == pytest.approx(0.1 / setting.problem.records, rel=1e-15)
     assert setting.learning["smoothness"] == 2.0 + 2 * setting.problem.regularisation
     assert len(setting.secret) == 32
@@ -157,7 +157,7 @@ def charge_one(folder: Path, agent: int) -> bytes:
     setting, numbers, digest = read_shard(shard_path(folder, agent), agent_folder(folder, agent) / "secret")
     path = agent_folder(folder, agent) / "ledger.jsonl"
     with LedgerFile.open(path, digest) as ledger:
-        ledger.reserve(0, 0, CoordinateDescent(setting).charge(0), extra={"run": numbers["run"]})
+        ledger.reserve(0, 0, CoordinateDescent(setting).charge(0), extra={"run": numbers.run.hex()})
     return path.read_bytes()
 
 
