@@ -11,6 +11,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import Annotated
 
 import typer
 
@@ -67,7 +68,19 @@ def _paragraphs(command: Callable[..., None]) -> str:
     return "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(command) or "").split("\n\n"))
 
 
-def _common() -> None:
+def _show_version(asked: bool) -> None:
+    if asked:
+        import importlib.metadata
+
+        print(f"sottovoce {importlib.metadata.version('sottovoce')}")
+        raise typer.Exit
+
+
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """Agents learn together by telling their neighbours noisy models, and an eavesdropper writes it down."""
 
 
@@ -77,6 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = "--debug" in given
     given = [argument for argument in given if argument != "--debug"]
     names = [given[0]] if given and given[0] in COMMANDS else COMMANDS
+    if given == ["--version"]:
+        names = ["status"]  # the version needs no command: any that imports little
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")  # before numpy: sums must come out in one order everywhere
     find_here()

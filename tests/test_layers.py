@@ -67,6 +67,15 @@ def test_no_file_is_opened_and_no_global_generator_drawn_from(package: str) -> N
                 assert not is_numpy_random, f"{path.relative_to(ROOT)}:{node.lineno} draws from a global generator"
 
 
+def test_no_test_module_is_imported_by_another() -> None:
+    """What several tests use is in `tests.helpers`, so that a test module can change without breaking others."""
+    for path in (ROOT / "tests").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("tests")):
+                own = not node.level and str(node.module).startswith("tests.helpers.")
+                assert own, f"{path.relative_to(ROOT)}:{node.lineno} imports from {node.module}, not from tests.helpers"
+
+
 def test_nothing_is_pickled() -> None:
     for package in FORBIDDEN:
         for path in modules(package):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
-import multiprocessing
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,27 +105,14 @@ def test_a_spent_ledger_admits_no_second_run(path: Path) -> None:
             ledger.reserve(0, 4, TENTH, extra={"run": "b"})
 
 
-def _opens(path: Path, answer: multiprocessing.connection.Connection) -> None:  # type: ignore[name-defined]
-    try:
-        LedgerFile.open(path, SHARD).close()
-        answer.send("opened")
-    except LedgerError as error:
-        answer.send(str(error))
-
-
 def test_one_process_holds_it_at_a_time(path: Path) -> None:
     def other() -> str:
-        context = multiprocessing.get_context("spawn")
-        here, there = context.Pipe()
-        process = context.Process(target=_opens, args=(path, there))
-        process.start()
-        try:
-            assert here.poll(60)
-            return str(here.recv())
-        finally:
-            process.join()
-            here.close()
-            there.close()
+        opens = (
+            "import sys; from pathlib import Path; from node.folder.ledger import LedgerFile;"
+            "LedgerFile.open(Path(sys.argv[1]), sys.argv[2]).close(); print('opened')"
+        )
+        done = subprocess.run([sys.executable, "-c", opens, path, SHARD], capture_output=True, text=True, timeout=60)
+        return done.stdout.strip() or done.stderr
 
     with admitted(path):
         assert "held by another process" in other()
