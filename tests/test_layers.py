@@ -72,7 +72,7 @@ def test_no_test_module_is_imported_by_another() -> None:
     for path in (ROOT / "tests").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("tests")):
-                own = not node.level and str(node.module).startswith("tests.helpers.")
+                own = not node.level and str(node.module).startswith("tests.helpers")
                 assert own, f"{path.relative_to(ROOT)}:{node.lineno} imports from {node.module}, not from tests.helpers"
 
 

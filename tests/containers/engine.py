@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.containers.projects import ROOT, Project, final, heard, table
+from tests.helpers.projects import ROOT, Project, final, heard, table
 
 pytestmark = pytest.mark.timeout(900)
 MEGABYTE = 1_000_000

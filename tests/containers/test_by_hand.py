@@ -20,7 +20,7 @@ from node.dealing.folder import deal_run
 from node.folder.status import State, StatusFile
 from node.worlds.health import health
 from node.worlds.parts import PartsError, ended, failures, gather, hand_over, part_folder
-from tests.containers.projects import table, toml
+from tests.helpers.projects import table, toml
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 SHORT: dict[str, dict[str, Any]] = {

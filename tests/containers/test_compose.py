@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from node.worlds.compose import Mount, Plan, compose_file, kubernetes_manifest
-from tests.containers.projects import ROOT
+from tests.helpers.projects import ROOT
 
 
 def plan_of(agents: int, **changes: Any) -> Plan:
