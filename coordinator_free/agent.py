@@ -12,6 +12,7 @@ Rules that hold here:
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -69,34 +70,46 @@ class Agent(Protocol):
     newest_only: ClassVar[bool]
     """Only a neighbour's newest release matters: a driver may pass over older ones that arrived with it."""
     addressed: ClassVar[bool]
-    """Some releases have one recipient. Not here, since it may be left out: ``releases_models``, false where a release
-    is something else than a model (a gradient, a sum)."""
+    """Some releases have one recipient."""
 
+    @abstractmethod
     def start(self) -> Release | None:
         """What it says first, before anybody spoke."""
 
+    @abstractmethod
     def receive(self, release: Release) -> None:
         """A neighbour said this."""
 
+    @abstractmethod
     def wake(self) -> Release | None:
         """Its clock ticked, or its round is complete."""
 
     @property
+    @abstractmethod
     def finished(self) -> bool:
         """It will say nothing more."""
 
     @property
+    @abstractmethod
     def model(self) -> FloatArray:
         """Its model as it stands, shape (p,)."""
 
     def finish(self) -> FloatArray | None:
         """The free finish: a last, never released minimisation; None if the algorithm or the setting has none."""
+        return None
 
+    @abstractmethod
     def charge(self, index: int) -> Mechanism | None:
         """What release ``index`` costs; None if nothing of the data is in it."""
 
+    def noised(self, index: int, vector: FloatArray) -> FloatArray:  # noqa: ARG002
+        """The noisy vector in the charged release ``index``: the release's own, unless the agent wraps it."""
+        return vector
+
+    @abstractmethod
     def snapshot(self) -> dict[str, FloatArray]:
         """Its state after its last release, for `restore`."""
 
+    @abstractmethod
     def restore(self, state: Mapping[str, FloatArray], next_index: int) -> None:
         """Go on from a snapshot ({}: from the data-independent start) with release ``next_index``."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import cast
+from functools import lru_cache
+from typing import Any, cast
 
-from coordinator_free.agent import Agent, Setting
+from coordinator_free.agent import Setting
+from coordinator_free.algorithm import Algorithm
 
 KNOWN: dict[str, str] = {
     "admm": "coordinator_free.agents.admm.admm:Admm",
@@ -25,17 +27,33 @@ KNOWN: dict[str, str] = {
 }
 """Where each algorithm is: imported only when it is asked for."""
 
-NEEDED = ("name", "activation", "newest_only", "addressed", "start", "receive", "wake", "finished", "model")
+NEEDED = (
+    "name",
+    "activation",
+    "newest_only",
+    "addressed",
+    "start",
+    "receive",
+    "wake",
+    "finished",
+    "model",
+    "charge",
+    "snapshot",
+    "restore",
+)
 
 
 class AlgorithmError(ValueError):
     """An algorithm that does not exist."""
 
 
-def algorithm(name: str) -> type[Agent]:
-    """The class of that name, constructed from a `Setting`; ``package.module:Class`` is a user's own.
+def algorithm(name: str) -> type[Algorithm]:
+    """The class of that name, made from a `Setting`; ``package.module:Class`` is one of the user's own.
 
-    Raises `AlgorithmError` if there is none, or if it lacks a part of the `Agent` interface.
+    Raises
+    ------
+    AlgorithmError
+        There is no such class, or it lacks a part of the `Agent` interface.
     """
     place = KNOWN.get(name, name)
     module, colon, attribute = place.partition(":")
@@ -45,17 +63,21 @@ def algorithm(name: str) -> type[Agent]:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise AlgorithmError(f"learning.algorithm = {name!r}: {error}") from None
-    lacking = [part for part in NEEDED if not hasattr(found, part)]
+    abstract: frozenset[str] = getattr(found, "__abstractmethods__", frozenset())
+    lacking = [part for part in NEEDED if part in abstract or not hasattr(found, part)]
     if lacking:
         raise AlgorithmError(f"learning.algorithm = {name!r}: lacks {', '.join(lacking)} of the Agent interface")
-    return cast("type[Agent]", found)
+    return _declared(found)
 
 
-def releases_models(name: str) -> bool:
-    """Whether what the algorithm's agents release are models: a class says so where they are something else."""
-    return bool(getattr(algorithm(name), "releases_models", True))
+@lru_cache(maxsize=64)
+def _declared(found: type[Any]) -> type[Algorithm]:
+    """The class itself, or, if it declares nothing about itself, the same class with the defaults of `Algorithm`."""
+    if issubclass(found, Algorithm):
+        return found
+    return type(found.__name__, (found, Algorithm), {"__module__": found.__module__, "__doc__": found.__doc__})
 
 
-def make(name: str, setting: Setting) -> Agent:
+def make(name: str, setting: Setting) -> Algorithm:
     """An agent of algorithm ``name``."""
-    return cast("Callable[[Setting], Agent]", algorithm(name))(setting)
+    return cast("Callable[[Setting], Algorithm]", algorithm(name))(setting)

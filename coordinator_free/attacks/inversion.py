@@ -53,9 +53,8 @@ class Inverted:
 
 
 def noised_part(agent: Agent, release: Release) -> FloatArray:
-    """The noisy vector in a charged release: what the agent's ``noised(index, vector)`` says, or the release's own."""
-    own = getattr(agent, "noised", None)
-    return release.vector if own is None else np.asarray(own(release.index, release.vector))
+    """The noisy vector in a charged release: see `Agent.noised`."""
+    return agent.noised(release.index, release.vector)
 
 
 class _Recorder:

@@ -21,7 +21,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from coordinator_free.agent import Agent, Setting
+from coordinator_free.agent import Setting
 from coordinator_free.agents.admm.admm import Admm
 from coordinator_free.agents.admm.dual_perturbation import DualPerturbation
 from coordinator_free.agents.averages.aggregating import Aggregating
@@ -29,6 +29,7 @@ from coordinator_free.agents.averages.averaging import Averaging, Descent
 from coordinator_free.agents.personal.anchors import Anchor
 from coordinator_free.agents.personal.propagation import Propagation
 from coordinator_free.agents.registry import algorithm
+from coordinator_free.algorithm import Algorithm
 from coordinator_free.attacks import (
     local_descent,
     masked_sums,
@@ -704,7 +705,7 @@ class Auditor:
         # Whoever listens has no secret; agents refuse to be made without one.
         return setting(self._run.rows[agent], self._run.public[agent], bytes(32))
 
-    def _agent(self, agent: int) -> Agent:
+    def _agent(self, agent: int) -> Algorithm:
         return self._make(self._setting(agent))  # type: ignore[call-arg]
 
     def _vectors(self, agent: int) -> FloatArray:

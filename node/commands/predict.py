@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
+from coordinator_free.agents.registry import algorithm
 from coordinator_free.problem.losses import loss
 from node.configuration.reading import load
 from node.folder.run import read_final, read_manifest
 from node.places import agent_folder
 from node.results.prediction import PredictionError, features_of
 from node.results.prediction import predict as predict_rows
-from node.results.table import RELEASES_ITS_MODEL
 
 
 def predict(
@@ -44,7 +44,7 @@ def predict(
     rows = features_of(configuration, manifest["features"], file)
     found = predict_rows(loss(configuration.learning.loss), models[kind], rows)
     covered = not configuration.private or (
-        kind == "together" and configuration.learning.algorithm in RELEASES_ITS_MODEL
+        kind == "together" and algorithm(configuration.learning.algorithm).releases_its_model
     )
     if as_json:
         print(

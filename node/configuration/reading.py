@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from coordinator_free.agent import Activation
-from coordinator_free.agents.registry import AlgorithmError, algorithm
+from coordinator_free.agents.registry import KNOWN, AlgorithmError, algorithm
 from coordinator_free.privacy.mechanisms import NORMS, MechanismError
 from coordinator_free.problem.losses import LossError, loss
 from node.configuration.conditions import ConditionsSection
@@ -461,10 +461,6 @@ def shown(value: Any) -> str:
 
 # --- what fits together ----------------------------------------------------------------------------------------------
 
-NEEDS_MU = frozenset({"coordinate-descent", "propagation", "gossip-admm", "warm-start"})
-"""Algorithms that weigh local losses by ``mu``."""
-NEEDS_CLIP = frozenset({"coordinate-descent", "warm-start"})
-
 
 def _simulation_has_a_seed(c: Configuration) -> str | None:
     if c.run.simulation and c.run.seed is None:
@@ -497,14 +493,17 @@ def _mechanism_is_known(c: Configuration) -> str | None:
 
 
 def _algorithm_has_its_weight(c: Configuration) -> str | None:
-    if c.learning.algorithm in NEEDS_MU and c.learning.mu is None:
+    if algorithm(c.learning.algorithm).needs_mu and c.learning.mu is None:
         return f"learning.mu is missing: {c.learning.algorithm} needs a number greater than 0"
     return None
 
 
 def _finish_has_a_weight(c: Configuration) -> str | None:
-    if c.learning.finish and c.learning.finish_mu is None and c.learning.kappa is None:
-        return "learning.finish = true: needs learning.finish_mu or learning.mu, a number greater than 0"
+    chosen = algorithm(c.learning.algorithm)
+    weight = chosen.finish_weight
+    if c.learning.finish and weight is not None and not getattr(c.learning, weight):
+        needed = "learning.finish_mu or learning.mu" if weight == "finish_mu" else f"learning.{weight}"
+        return f"learning.finish = true: {chosen.name} needs {needed}, a number greater than 0"
     return None
 
 
@@ -522,7 +521,7 @@ def _mechanism_has_a_budget(c: Configuration) -> str | None:
         return f'privacy.epsilon is missing: mechanism "{privacy.mechanism}" needs a number greater than 0'
     if privacy.delta is None and privacy.mechanism == "gaussian":
         return 'privacy.delta is missing: mechanism "gaussian" needs a number between 0 and 1'
-    if privacy.clip is None and c.learning.algorithm in NEEDS_CLIP:
+    if privacy.clip is None and algorithm(c.learning.algorithm).needs_clip:
         return f'privacy.clip is missing: mechanism "{privacy.mechanism}" needs a bound greater than 0 on each gradient'
     return None
 
@@ -623,10 +622,11 @@ def _members_can_change(c: Configuration) -> str | None:
     for number, event in enumerate(c.event):
         if event.fault not in ("join", "leave"):
             continue
-        if c.learning.algorithm != "coordinate-descent":
+        if event.fault not in algorithm(c.learning.algorithm).events:
+            able = ", ".join(f'"{name}"' for name in KNOWN if event.fault in algorithm(name).events)
             return (
                 f'event.{number}.fault = "{event.fault}": agents of "{c.learning.algorithm}" are all there from the '
-                'start to the end; accepted with learning.algorithm = "coordinate-descent"'
+                f"start to the end; accepted with learning.algorithm = {able}"
             )
         if event.fault == "join":
             last = max(last, event.at + (event.lasting or 0.0))
@@ -641,7 +641,7 @@ def _members_can_change(c: Configuration) -> str | None:
 def _carried_on(c: Configuration) -> str | None:
     kind = algorithm(c.learning.algorithm)
     repaired = c.learning.aggregation == "masked-sum" and c.privacy.dropouts > 0
-    if c.network.on_silent == "carry-on" and _in_rounds(c) and not (repaired or getattr(kind, "carries_on", False)):
+    if c.network.on_silent == "carry-on" and _in_rounds(c) and not (repaired or kind.carries_on):
         return f'network.on_silent = "carry-on": {kind.name} needs every release of a round; accepted: "wait", "stop"'
     return None
 

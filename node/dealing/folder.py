@@ -327,44 +327,32 @@ def smoothness(configuration: Configuration, dealt: Dealt, problem: LocalProblem
 
 
 def releases(configuration: Configuration, neighbours: int) -> int:
-    """How many indices an agent has: one for each update or round.
-
-    An algorithm that speaks otherwise has a static method ``releases(updates, neighbours)``.
-    """
-    own = getattr(algorithm(configuration.learning.algorithm), "releases", None)
-    updates = configuration.clock.updates
-    return updates if own is None else int(own(updates, neighbours))
+    """How many releases an agent makes: one for each update or round, unless its algorithm says otherwise."""
+    return algorithm(configuration.learning.algorithm).releases(configuration.clock.updates, neighbours)
 
 
 def release_dimension(configuration: Configuration, dimension: int) -> int:
-    """The length of a release's vector: the model's, or what a static method ``release_dimension(p)`` says."""
-    own = getattr(algorithm(configuration.learning.algorithm), "release_dimension", None)
-    return dimension if own is None else int(own(dimension))
+    """The length of a release's vector: the model's, unless the algorithm says otherwise."""
+    return algorithm(configuration.learning.algorithm).release_dimension(dimension)
 
 
-def arrangement(configuration: Configuration, graph: Network, sizes: Sequence[int], dealt: Dealt) -> dict[str, Any]:
+def arrangement(configuration: Configuration, graph: Network, sizes: Sequence[int], dealt: Dealt) -> Mapping[str, Any]:
     """``releases``, ``release_dimension`` and more ``learning`` parameters that rest on the whole graph and all sizes.
 
-    Those of an algorithm with a class method ``arranged(network, sizes, dimension, updates, learning)``; else empty.
-    Among ``learning`` is what is publicly known of mean(x x^T), "second_moment", if anything is.
+    See `Algorithm.arranged`. Among the learning parameters that it is given is what is publicly known of mean(x x^T),
+    "second_moment", if anything is.
     """
-    own = getattr(algorithm(configuration.learning.algorithm), "arranged", None)
-    if own is None:
-        return {}
+    chosen = algorithm(configuration.learning.algorithm)
     privacy = {key: getattr(configuration.privacy, key) for key in ("observer", "colluders", "dropouts")}
     learning = configuration.learning.model_dump(exclude_none=True) | privacy
     if dealt.second_moment is not None:
         learning["second_moment"] = dealt.second_moment.tolist()
-    arranged: dict[str, Any] = own(graph, sizes, dealt.dimension, configuration.clock.updates, learning)
-    return arranged | {"learning": arranged["learning"] | privacy}
+    arranged = chosen.arranged(graph, sizes, dealt.dimension, configuration.clock.updates, learning)
+    return {**arranged, "learning": arranged["learning"] | privacy} if arranged else {}
 
 
 def multipliers(configuration: Configuration, dimension: int) -> FloatArray:
-    """One noise scale for each charged release, in units of its sensitivity; empty without a mechanism.
-
-    Each update is charged, or as many as the algorithm's static method ``charged(updates)`` says. An algorithm whose
-    releases cost other than its mechanism's has a static method ``calibrate`` of its own.
-    """
+    """One noise scale for each charged release, in units of its sensitivity; empty without a mechanism."""
     privacy = configuration.privacy
     if not configuration.private:
         return np.empty(0)
@@ -372,39 +360,32 @@ def multipliers(configuration: Configuration, dimension: int) -> FloatArray:
 
     assert privacy.epsilon is not None
     chosen = algorithm(configuration.learning.algorithm)
-    own_noise = getattr(chosen, "calibrate", None)
-    if own_noise is not None:
-        bought: FloatArray | None = own_noise(
-            privacy.mechanism,
-            configuration.clock.updates,
-            privacy.epsilon,
-            privacy.delta or 0.0,
-            {**configuration.learning.model_dump(exclude_none=True), "clip": privacy.clip},
-            dimension,
-        )
-        if bought is not None:
-            return bought
-    own = getattr(chosen, "charged", None)
+    bought = chosen.calibrate(
+        privacy.mechanism,
+        configuration.clock.updates,
+        privacy.epsilon,
+        privacy.delta or 0.0,
+        {**configuration.learning.model_dump(exclude_none=True), "clip": privacy.clip},
+        dimension,
+    )
+    if bought is not None:
+        return bought
     return calibrate(
         privacy.mechanism,
-        configuration.clock.updates if own is None else int(own(configuration.clock.updates)),
+        chosen.charged(configuration.clock.updates),
         privacy.epsilon,
         privacy.delta or 0.0,
         privacy.allocation,
         r=privacy.r,
-        dimension=release_dimension(configuration, dimension),
+        dimension=chosen.release_dimension(dimension),
     )
 
 
 def foreseen(configuration: Configuration, graph: Network) -> tuple[str, ...]:
-    """What the algorithm's theory warns of, where the algorithm has a class method ``foresee``."""
-    own = getattr(algorithm(configuration.learning.algorithm), "foresee", None)
-    if own is None:
-        return ()
+    """What the algorithm's theory warns of."""
     learning = configuration.learning.model_dump(exclude_none=True)
     learning.update(learning.pop("parameters", {}))
-    warnings: tuple[str, ...] = own(learning, configuration.clock.updates, graph)
-    return warnings
+    return algorithm(configuration.learning.algorithm).foresee(learning, configuration.clock.updates, graph)
 
 
 def _problem(configuration: Configuration, x: FloatArray, y: FloatArray, regularisation: float) -> LocalProblem:

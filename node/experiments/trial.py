@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from coordinator_free.agent import Activation, Agent
-from coordinator_free.agents.registry import algorithm, make, releases_models
+from coordinator_free.agents.registry import algorithm, make
 from coordinator_free.clocks import own_rate, waits
 from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.mechanisms import NORMS
@@ -79,16 +79,13 @@ class Trial:
     @property
     def is_consensus(self) -> bool:
         """Whether the agents seek one common model, and release models."""
-        name = self.preparation.configuration.learning.algorithm
-        kind = algorithm(name)
-        return kind.activation is Activation.ROUNDS and not kind.addressed and releases_models(name)
+        kind = algorithm(self.preparation.configuration.learning.algorithm)
+        return kind.activation is Activation.ROUNDS and not kind.addressed and kind.releases_models
 
     def vector(self, release: Release) -> FloatArray:
         """The model in a release."""
-        p = self.preparation.dealt.dimension
-        if self.preparation.configuration.learning.algorithm == "gossip-admm":
-            return release.vector[1 : 1 + p]
-        return release.vector
+        kind = algorithm(self.preparation.configuration.learning.algorithm)
+        return kind.model_in(release.vector, self.preparation.dealt.dimension)
 
     @property
     def released_average(self) -> FloatArray:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coordinator_free.agent import Activation
-from coordinator_free.agents.registry import algorithm, releases_models
+from coordinator_free.agents.registry import algorithm
 from coordinator_free.problem import baselines
 from coordinator_free.problem.losses import Loss, Squared, loss
 from coordinator_free.problem.objective import ProblemError, optimum, relative_gap
@@ -46,8 +46,6 @@ NOT_COVERED = (
     "together, finish and every other figure on held-out rows",
     "finish models, which are never released",
 )
-SEEKS_THE_OBJECTIVE = frozenset({"coordinate-descent", "gossip-admm"})
-"""Algorithms whose optimum is that of the graph-regularised objective (Bellet et al. 2018, Eq. 2)."""
 LARGEST_OPTIMUM = 100_000_000
 """Numbers in the Hessian's blocks above which the optimum is not computed."""
 
@@ -170,7 +168,8 @@ def _optimum(run: RunFolder) -> FloatArray | None:
     """The optimum of the graph-regularised objective, for algorithms that seek it."""
     learning = run.configuration.learning
     size = run.agents * int(run.manifest["dimension"]) ** 2
-    if learning.algorithm not in SEEKS_THE_OBJECTIVE or learning.mu is None or run.agents < 2 or size > LARGEST_OPTIMUM:
+    seeks = algorithm(learning.algorithm).seeks_the_objective
+    if not seeks or learning.mu is None or run.agents < 2 or size > LARGEST_OPTIMUM:
         return None
     if not run.problems[0].loss.convex:
         return None  # a descent would find a local minimum, and call it the optimum
@@ -231,7 +230,7 @@ def _listen(run: RunFolder, judge: Loss, best: FloatArray | None) -> _Heard | No
     verdict = counter.verdict()
     seconds = (last - first) / 1e9 if first else None
     curve = average = None
-    if recorder.heard and releases_models(run.configuration.learning.algorithm):
+    if recorder.heard and algorithm(run.configuration.learning.algorithm).releases_models:
         curve, average = recorder.finished(), recorder.released_average
         if len(means) < len(curve.releases):
             means.append(ages.mean_since())

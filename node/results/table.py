@@ -10,14 +10,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from coordinator_free.agents.registry import algorithm
 from node.folder.endings import failure_lines
 from node.folder.run import RunFolderError, read_json
 from node.results.pictures import LABELS
 
 ORDER = ("zero", "alone", "best_ridge", "together", "released_average", "finish", "pooled")
-
-RELEASES_ITS_MODEL = frozenset({"coordinate-descent"})
-"""Algorithms whose last model is their last release, and so is covered by epsilon."""
 
 QUARTERS = "ranges: quarters of the agents by their training records"
 
@@ -82,7 +80,7 @@ def caption(details: dict[str, Any]) -> str | None:
 def _notes(results: dict[str, Any], details: dict[str, Any]) -> list[str]:
     notes = []
     if details["private"]:
-        if results["together"] is not None and results["algorithm"] in RELEASES_ITS_MODEL:
+        if results["together"] is not None and algorithm(results["algorithm"]).releases_its_model:
             notes.append("together: each agent's last release, noise and all.")
         if results["finish"] is not None:
             notes.append("* finish models are never released and not covered by epsilon: keep them where they are.")

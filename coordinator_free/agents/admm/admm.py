@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coordinator_free.agent import Activation, Setting
+from coordinator_free.algorithm import Algorithm, Attack
 from coordinator_free.inbox import used
 from coordinator_free.privacy.mechanisms import GRID, Mechanism
 from coordinator_free.problem.solver import FIXED_STEPS, LocalSolver
@@ -42,7 +43,7 @@ class AdmmError(ValueError):
     """A setting that the ADMM family cannot run with."""
 
 
-class Admm:
+class Admm(Algorithm):
     """One agent of conventional ADMM, which has no privacy, and the frame of its private kin.
 
     Parameters in ``setting.learning``: ``capacity``, ``rho``, ``penalty``; optional ``theta``, ``penalty_growth`` (a
@@ -52,12 +53,11 @@ class Admm:
 
     name: ClassVar[str] = "admm"
     activation: ClassVar[Activation] = Activation.ROUNDS
-    newest_only: ClassVar[bool] = False
-    addressed: ClassVar[bool] = False
+    needs_convex_loss: ClassVar[bool] = True
+    finish_weight: ClassVar[str | None] = "kappa"
     mechanisms: ClassVar[tuple[str, ...]] = ()
-    """Families of noise that this algorithm knows; empty: it has no private form."""
     carries_on: ClassVar[bool] = True
-    """A round may be closed without a neighbour that stays silent."""
+    attacked_by: ClassVar[Attack] = Attack.MINIMISERS
     varying_penalty: ClassVar[bool] = False
     """Whether the penalty may change from round to round and differ from the dual step."""
 
@@ -106,18 +106,6 @@ class Admm:
         self._reset(0)
 
     # -- what differs between the algorithms ----------------------------------------------------------------------
-
-    @staticmethod
-    def calibrate(
-        mechanism: str,  # noqa: ARG004
-        releases: int,  # noqa: ARG004
-        epsilon: float,  # noqa: ARG004
-        delta: float,  # noqa: ARG004
-        learning: Mapping[str, Any],  # noqa: ARG004
-        dimension: int,  # noqa: ARG004
-    ) -> FloatArray | None:
-        """The multipliers that a total budget buys; None: those of the mechanism's family, as for any algorithm."""
-        return None
 
     @classmethod
     def foresee(cls, learning: Mapping[str, Any], updates: int, network: Network) -> tuple[str, ...]:

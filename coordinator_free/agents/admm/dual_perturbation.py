@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from coordinator_free.agents.admm.admm import Admm
+from coordinator_free.algorithm import Attack
 from coordinator_free.privacy.mechanisms import Mechanism
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation, penalised
@@ -26,6 +27,7 @@ class DualPerturbation(Admm):
 
     name: ClassVar[str] = "dvp"
     mechanisms: ClassVar[tuple[str, ...]] = ("gamma-norm",)
+    attacked_by: ClassVar[Attack] = Attack.OBJECTIVES
 
     @staticmethod
     def calibrate(

@@ -24,6 +24,7 @@ from coordinator_free.aggregation import flood, masked_sum, masking
 from coordinator_free.aggregation.flood import Flood
 from coordinator_free.aggregation.masked_sum import MaskedSum
 from coordinator_free.aggregation.push_sum import PushSum, opened
+from coordinator_free.algorithm import Algorithm, Attack
 from coordinator_free.inbox import used
 from coordinator_free.privacy.mechanisms import Gaussian, Mechanism, mechanism
 from coordinator_free.privacy.noise import Stream, standard_normal
@@ -52,7 +53,7 @@ def weights(sizes: Sequence[int], weighting: str) -> FloatArray:
     return shares
 
 
-class Aggregating:
+class Aggregating(Algorithm):
     """Rounds, messages and state; an algorithm adds what it contributes and what it does with an average.
 
     Parameters in ``setting.learning``: ``aggregation``, ``weighting``, ``observer``, ``colluders``, ``dropouts``,
@@ -65,9 +66,11 @@ class Aggregating:
 
     name: ClassVar[str]
     activation: ClassVar[Activation] = Activation.ROUNDS
-    newest_only: ClassVar[bool] = False
-    addressed: ClassVar[bool] = False
+    needs_clip: ClassVar[bool] = True
+    finish_weight: ClassVar[str | None] = "kappa"
+    observers: ClassVar[tuple[str, ...]] = OBSERVERS
     releases_models: ClassVar[bool] = False
+    attacked_by: ClassVar[Attack] = Attack.AVERAGES
 
     def __init__(self, setting: Setting, stages: int) -> None:
         self._setting = checked(setting, self.charged(setting.updates))

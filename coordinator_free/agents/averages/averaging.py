@@ -22,6 +22,7 @@ import numpy as np
 from coordinator_free.agent import Setting
 from coordinator_free.agents.averages.aggregating import Aggregating, AggregationError
 from coordinator_free.agents.personal.anchors import Anchor
+from coordinator_free.algorithm import Attack
 from coordinator_free.privacy.mechanisms import GRID, NORMS, Gaussian, Mechanism
 from coordinator_free.privacy.noise import Stream, standard_normal
 from coordinator_free.privacy.observer import composition, contraction
@@ -49,6 +50,7 @@ class Averaging(Aggregating):
     """
 
     name: ClassVar[str] = "averaging"
+    attacked_by: ClassVar[Attack] = Attack.LOCAL_STEPS
 
     def __init__(self, setting: Setting) -> None:
         learning = setting.learning

@@ -16,11 +16,12 @@ import numpy as np
 from coordinator_free.agent import Activation, Setting
 from coordinator_free.agents.personal.present import Present
 from coordinator_free.agents.settings import checked
+from coordinator_free.algorithm import Algorithm
 from coordinator_free.inbox import used
 from coordinator_free.release import FloatArray, Release
 
 
-class Asynchronous:
+class Asynchronous(Algorithm):
     """The neighbours' models, the own one, and what was consumed; an algorithm adds ``wake`` and ``charge``.
 
     Parameters in ``setting.learning``: ``finish`` (bool), ``finish_mu``, ``absent`` (neighbours that join later).
@@ -28,7 +29,7 @@ class Asynchronous:
 
     activation: ClassVar[Activation] = Activation.POISSON
     newest_only: ClassVar[bool] = True
-    addressed: ClassVar[bool] = False
+    finish_weight: ClassVar[str | None] = "finish_mu"
 
     def __init__(self, setting: Setting, charged: int) -> None:
         self._setting = checked(setting, charged)

@@ -18,6 +18,7 @@ from typing import ClassVar
 from coordinator_free.agent import Setting
 from coordinator_free.agents.personal.asynchronous import Asynchronous
 from coordinator_free.agents.settings import SettingError
+from coordinator_free.algorithm import Attack
 from coordinator_free.privacy.mechanisms import NORMS, Mechanism, mechanism
 from coordinator_free.privacy.noise import Streams
 from coordinator_free.release import Release
@@ -32,6 +33,12 @@ class CoordinateDescent(Asynchronous):
     """
 
     name: ClassVar[str] = "coordinate-descent"
+    needs_mu: ClassVar[bool] = True
+    needs_clip: ClassVar[bool] = True
+    events: ClassVar[frozenset[str]] = frozenset({"join", "leave"})
+    releases_its_model: ClassVar[bool] = True
+    seeks_the_objective: ClassVar[bool] = True
+    attacked_by: ClassVar[Attack] = Attack.COORDINATE_STEPS
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, setting.updates)

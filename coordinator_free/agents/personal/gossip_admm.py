@@ -30,6 +30,7 @@ import numpy as np
 
 from coordinator_free.agent import Activation, Setting
 from coordinator_free.agents.settings import SettingError, checked
+from coordinator_free.algorithm import Algorithm
 from coordinator_free.inbox import used
 from coordinator_free.privacy.mechanisms import Mechanism
 from coordinator_free.release import FloatArray, Release
@@ -38,7 +39,7 @@ GOSSIP = 0x676F73
 """Keeps the choice of neighbours apart from the other uses of the same seed."""
 
 
-class GossipAdmm:
+class GossipAdmm(Algorithm):
     """One agent of gossip ADMM.
 
     Parameters in ``setting.learning``: ``mu``, ``smoothness`` (of L_i, as a number), ``rho`` (1), ``local_steps``
@@ -47,9 +48,12 @@ class GossipAdmm:
     """
 
     name: ClassVar[str] = "gossip-admm"
+    needs_mu: ClassVar[bool] = True
     activation: ClassVar[Activation] = Activation.POISSON
-    newest_only: ClassVar[bool] = False
     addressed: ClassVar[bool] = True
+    mechanisms: ClassVar[tuple[str, ...]] = ()
+    finishes: ClassVar[bool] = False
+    seeks_the_objective: ClassVar[bool] = True
 
     def __init__(self, setting: Setting) -> None:
         self._setting = checked(setting, 0)
@@ -79,6 +83,11 @@ class GossipAdmm:
     def release_dimension(dimension: int) -> int:
         """The length of a release's vector for models of that dimension."""
         return 4 * dimension + 1
+
+    @staticmethod
+    def model_in(vector: FloatArray, dimension: int) -> FloatArray:
+        """Theta_i^i, shape (dimension,)."""
+        return vector[1 : 1 + dimension]
 
     def _begin(self, next_index: int) -> None:
         edges, p = len(self._place), self._setting.dimension
@@ -172,9 +181,6 @@ class GossipAdmm:
     @property
     def model(self) -> FloatArray:
         return self._model
-
-    def finish(self) -> FloatArray | None:
-        return None
 
     def charge(self, index: int) -> Mechanism | None:  # noqa: ARG002
         return None

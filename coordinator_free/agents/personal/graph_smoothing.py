@@ -27,6 +27,7 @@ from coordinator_free.agent import Activation, Setting
 from coordinator_free.agents.personal.anchors import Anchor
 from coordinator_free.agents.personal.smoothing import Smoothed, kernel, minimise_under, smooth
 from coordinator_free.agents.settings import SettingError, checked
+from coordinator_free.algorithm import Algorithm
 from coordinator_free.inbox import used
 from coordinator_free.privacy.mechanisms import GRID, Mechanism
 from coordinator_free.release import FloatArray, Release
@@ -36,7 +37,7 @@ NOTHING = 1e3
 """Deviation of the release of an agent without records: its zeros weigh nothing."""
 
 
-class GraphSmoothing:
+class GraphSmoothing(Algorithm):
     """One agent of graph smoothing.
 
     Parameters in ``setting.learning``: ``agents`` and ``edges`` (see `arranged`), ``prior`` ("shared" or
@@ -47,8 +48,8 @@ class GraphSmoothing:
 
     name: ClassVar[str] = "graph-smoothing"
     activation: ClassVar[Activation] = Activation.POISSON
-    newest_only: ClassVar[bool] = False
-    addressed: ClassVar[bool] = False
+    needs_clip: ClassVar[bool] = True
+    mechanisms: ClassVar[tuple[str, ...]] = ("gaussian",)
     releases_models: ClassVar[bool] = False
 
     def __init__(self, setting: Setting) -> None:

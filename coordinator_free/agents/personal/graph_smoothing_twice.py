@@ -45,6 +45,7 @@ class GraphSmoothingTwice(GraphSmoothing):
     """
 
     name: ClassVar[str] = "graph-smoothing-2r"
+    finish_weight: ClassVar[str | None] = "finish_mu"
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(replace(setting, learning={"prior": "per-coordinate", **setting.learning}))

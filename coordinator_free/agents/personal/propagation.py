@@ -19,6 +19,7 @@ import numpy as np
 from coordinator_free.agent import Setting
 from coordinator_free.agents.personal.anchors import Anchor
 from coordinator_free.agents.personal.asynchronous import Asynchronous
+from coordinator_free.algorithm import Attack
 from coordinator_free.privacy.mechanisms import Mechanism
 from coordinator_free.release import FloatArray, Release
 from topology.network import Network
@@ -32,6 +33,9 @@ class Propagation(Asynchronous):
     """
 
     name: ClassVar[str] = "propagation"
+    needs_mu: ClassVar[bool] = True
+    needs_clip: ClassVar[bool] = True
+    attacked_by: ClassVar[Attack] = Attack.ANCHORS
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, self.charged(setting.updates))

@@ -21,6 +21,7 @@ from coordinator_free.agent import Setting
 from coordinator_free.agents.personal.anchors import Anchor
 from coordinator_free.agents.personal.coordinate_descent import CoordinateDescent
 from coordinator_free.agents.settings import SettingError
+from coordinator_free.algorithm import Attack
 from coordinator_free.privacy.mechanisms import Mechanism
 from coordinator_free.release import FloatArray, Release
 
@@ -38,6 +39,10 @@ class WarmStart(CoordinateDescent):
     """
 
     name: ClassVar[str] = "warm-start"
+    events: ClassVar[frozenset[str]] = frozenset()
+    releases_its_model: ClassVar[bool] = False
+    seeks_the_objective: ClassVar[bool] = False
+    attacked_by: ClassVar[Attack] = Attack.RELEASES
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
