@@ -1,7 +1,7 @@
 """What an agent consumes and when: the part of a driver that every world must do alike.
 
 Rules that hold here:
-- An inbox decides only from what arrived, never from a clock.
+- An inbox decides only from what arrived, never from a clock. A wait is told the time, and decides from that.
 - What is consumed is recorded in order, so that the agent's next release can name it.
 - Of a round's releases, and of several neighbours' releases that arrived together, the lowest agent number goes first.
 """
@@ -9,6 +9,7 @@ Rules that hold here:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from operator import attrgetter
 
 from coordinator_free.release import Release, Used
@@ -114,6 +115,92 @@ class RoundInbox:
         for old in [r for r in self._held if r < to_round]:
             del self._held[old]
         self.round = to_round
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """The round can be closed, if need be without agents ``without``."""
+
+    without: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedPast:
+    """Neighbours closed rounds without this agent: it goes on after ``round``."""
+
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """Neighbours ``agents`` were silent for too long; ``alone`` if no neighbour at all was heard."""
+
+    agents: tuple[int, ...]
+    alone: bool
+
+
+class RoundWait:
+    """Decides whether an agent in rounds goes on, and without which neighbours.
+
+    With ``carry-on`` a round is closed without neighbours of which nothing arrived for ``silent`` seconds, not even a
+    repeat (an agent that waits repeats itself), and an agent that was carried past goes on with the newest round. A
+    silent neighbour is waited for again once it sends something new. An agent that hears no neighbour is itself the one
+    that is cut off: each of its rounds waits for the deadline, or it would spend its budget alone.
+
+    Parameters
+    ----------
+    neighbours
+        The agents whose releases a round needs.
+    silent
+        Seconds without a message after which a neighbour is silent.
+    on_silent
+        ``"wait"``: wait for ever; ``"stop"`` or ``"carry-on"``: tell the caller.
+    """
+
+    def __init__(self, neighbours: Iterable[int], silent: float, on_silent: str) -> None:
+        self._neighbours = tuple(neighbours)
+        self._silent = silent
+        self._on_silent = on_silent
+        self._heard_at: dict[int, float] = {}
+        self._since = 0.0
+        self.absent: set[int] = set()
+        """Neighbours whose silence outlasted the deadline, until they send something new."""
+
+    def begin(self, now: float) -> None:
+        """Start to measure silence: before ``now`` no neighbour had to send anything."""
+        self._heard_at = dict.fromkeys(self._neighbours, now)
+
+    def begin_round(self, now: float) -> None:
+        """Start to wait for a round, at ``now``."""
+        self._since = now
+
+    def heard(self, senders: Iterable[int], now: float) -> None:
+        """Note that something arrived from each of ``senders``, were it a repeat."""
+        self._heard_at.update(dict.fromkeys(senders, now))
+
+    def came_back(self, senders: Iterable[int]) -> None:
+        """Note that something new arrived from each of ``senders``."""
+        self.absent.difference_update(senders)
+
+    def give_up(self, agents: Iterable[int]) -> None:
+        """Do not wait for ``agents`` until they send something new."""
+        self.absent.update(agents)
+
+    def decide(self, inbox: RoundInbox, now: float) -> Complete | CarriedPast | Silent | None:
+        """Return what to do at ``now``, in seconds of listening; None: wait on."""
+        carry_on = self._on_silent == "carry-on"
+        if carry_on and (past := inbox.carried_past) is not None:
+            return CarriedPast(past)
+        alone = self.absent.issuperset(self._neighbours)
+        gone = inbox.passed_over if carry_on else frozenset()
+        missing = [j for j in inbox.missing if j not in gone and (alone or j not in self.absent)]
+        if not missing:
+            return Complete(gone | self.absent)
+        if self._on_silent == "wait":
+            return None
+        since = self._since if alone else 0.0
+        silent = tuple(j for j in missing if now >= max(self._heard_at[j], since) + self._silent)
+        return Silent(silent, alone) if silent else None
 
 
 def used(consumed: Iterable[Release], sender: int, own_last: int | None) -> Used:

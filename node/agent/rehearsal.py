@@ -17,7 +17,8 @@ import numpy as np
 from coordinator_free.agents.personal.coordinate_descent import CoordinateDescent
 from coordinator_free.privacy.noise import SECRET_BYTES
 from coordinator_free.release import Release
-from node.agent.process import Surroundings, live
+from node.agent.process import live
+from node.agent.surroundings import Surroundings
 from node.folder.ledger import LedgerFile
 from node.folder.public import NetworkNumbers, PublicNumbers
 from node.folder.shard import Rows, read_shard, write_shard

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from node.agent.process import NOT_READY
 from node.configuration.reading import load
+from node.exit_codes import ExitCode
 from node.folder.run import read_final
 from node.places import agent_folder
 from node.worlds import launcher
@@ -49,5 +49,5 @@ def test_who_had_said_all_ends_well_without_its_neighbours(tmp_path: Path, synch
     journal = agent_folder(folder, ONE) / "journal.bin"
     os.truncate(journal, journal.stat().st_size - 1)  # its last release is torn, and may never have been said
     [failure] = again(folder).failures
-    assert failure["status"] == NOT_READY
+    assert failure["status"] == ExitCode.NOT_READY
     assert "not ready after network.deadline = 5 s" in failure["last_words"][0]

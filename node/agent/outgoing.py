@@ -1,0 +1,117 @@
+"""What one agent sends: its releases, once each and then repeated, its hello and its done.
+
+Rules that hold here:
+- A release goes one way: its charge, its journal, its bytes, the socket.
+- A repeat is the same bytes, and costs no privacy.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from coordinator_free.agent import Activation, Agent
+from coordinator_free.release import Release
+from node.agent.charging import Charger
+from node.agent.snapshot import packed_snapshot
+from node.agent.surroundings import Surroundings
+from node.folder.journal import Journal, read_journal
+from node.sockets.agent_sockets import Post
+from node.wire import Done, Hello, Parts, decode, encode
+
+
+class Outgoing:
+    """The way of one agent's messages to its socket, and the counts of what was sent.
+
+    ``sent`` are the indices of its releases, ``last`` the newest of them (-1: none), ``bytes`` their size, ``repeats``
+    the number of messages sent again, ``frames`` the newest two releases as they were sent.
+    """
+
+    def __init__(self, agent: Agent, around: Surroundings, charger: Charger, post: Post) -> None:
+        self._agent = agent
+        self._around = around
+        self._charger = charger
+        self._post = post
+        self._in_rounds = agent.activation is Activation.ROUNDS
+        self._journal = Journal(around.folder / "journal.bin")
+        self.frames: deque[Parts] = deque(maxlen=2)
+        self.sent: set[int] = set()
+        self.last = -1
+        self.bytes = 0
+        self.repeats = 0
+
+    def release(self, release: Release) -> None:
+        """Charge a release, note it, and send it. Raises `LedgerError` or OSError, and then it was not sent."""
+        parts = encode(self._around.run, release)
+        if self._in_rounds:
+            record = {"frame": [_text(part) for part in parts], "state": _text(packed_snapshot(self._agent.snapshot()))}
+            self._charger.charge(release.index, **record)
+        else:
+            self._charger.charge(release.index)
+        self._note(parts)
+        self._post.say(parts)
+        self.frames.append(parts)
+        self.last = release.index
+        self.sent.add(release.index)
+        self.bytes += sum(map(len, parts))
+
+    def repeat(self) -> None:
+        """Send the last releases again: in rounds two, since a neighbour may be one round behind."""
+        for parts in list(self.frames)[-2 if self._in_rounds else -1 :]:
+            self._post.say(parts)
+            self.repeats += 1
+
+    def hello(self) -> None:
+        """Say that this agent is here.
+
+        Without rounds the last release goes first: a neighbour that was just started has no model of this agent.
+        """
+        if not self._in_rounds:
+            self.repeat()
+        self._post.say(encode(self._around.run, Hello(self._around.agent, self._around.digest)))
+
+    def done(self, received_done_of: Iterable[int]) -> None:
+        """Say that no new release follows, which indices were skipped, and whose done is here."""
+        skipped = tuple(sorted(set(range(self.last + 1)) - self.sent))
+        done = Done(self._around.agent, self.last, skipped, tuple(sorted(received_done_of)))
+        self._post.say(encode(self._around.run, done))
+
+    def recall(self) -> None:
+        """After a restart: take from the journal what was sent before."""
+        for _, parts in read_journal(self._around.folder / "journal.bin"):
+            message = decode(parts)
+            if isinstance(message, Release):
+                self.sent.add(message.index)
+                self.bytes += sum(map(len, parts))
+                self.frames.append(parts)
+
+    def recall_records(self, frames: Sequence[tuple[int, Parts]], indices: Iterable[int]) -> None:
+        """After a restart in rounds: take the last releases from the ledger, which also holds a torn end.
+
+        Parameters
+        ----------
+        frames
+            The newest releases, at most two, each with its index.
+        indices
+            All indices that the ledger says were sent.
+        """
+        self.frames.clear()
+        for index, parts in frames:
+            self.frames.append(parts)
+            if index not in self.sent:  # the process ended between the charge and the journal
+                self._note(parts)
+        self.sent = set(indices)
+
+    def close(self) -> None:
+        """Close the journal."""
+        self._journal.close()
+
+    def _note(self, parts: Parts) -> None:
+        # By this agent's own clock, on which nothing depends.
+        self._journal.write(time.time_ns() + self._around.skew_ns, parts)
+
+
+def _text(part: bytes) -> str:
+    return base64.b64encode(part).decode()
