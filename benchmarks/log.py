@@ -158,10 +158,11 @@ def eavesdropping(folder: Path, releases: int) -> dict[str, float]:
 
 def hear_here(endpoint: str, log: str) -> None:
     from node.commands.eavesdrop import GivenEndpoints
-    from node.traffic.eavesdropper import run_eavesdropper
+    from node.traffic.completeness import CaptureCounter
+    from node.traffic.eavesdropper import Eavesdropper
 
     before = time.process_time()
-    heard = run_eavesdropper(TrafficLogWriter(log), GivenEndpoints([endpoint]), [0])
+    heard = Eavesdropper(TrafficLogWriter(log), GivenEndpoints([endpoint]), [0], CaptureCounter()).listen()
     cpu = time.process_time() - before
     print(json.dumps({"complete": heard.complete, "cpu_us": 1e6 * cpu / heard.capture.frames}))
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from coordinator_free.inbox import NewestInbox
@@ -121,12 +123,6 @@ def write_final(talk: Conversation, code: int, reason: str | None, measured: dic
         If one of the files cannot be written.
     """
     around, outgoing, incoming, receiver = talk.around, talk.outgoing, talk.incoming, talk.incoming.receiver
-    arrays: dict[str, FloatArray] = {"model": talk.agent.model}
-    if code == 0:
-        finish = talk.agent.finish()
-        if finish is not None:
-            arrays["finish"] = finish
-    write_whole(around.folder / "final.npz", packed(arrays))
     counted: dict[str, Any] = {
         "agent": around.agent,
         "code": code,
@@ -147,4 +143,21 @@ def write_final(talk: Conversation, code: int, reason: str | None, measured: dic
     }
     if around.shim is not None:
         counted["links"] = around.shim.as_json()
-    write_whole(around.folder / "final.json", json.dumps(counted, indent=1).encode())
+    leave(around.folder, talk.agent.model, talk.agent.finish() if code == 0 else None, counted)
+
+
+def leave(folder: Path, model: FloatArray, finish: FloatArray | None, counted: Mapping[str, Any]) -> None:
+    """Write what an agent leaves in its folder: ``final.npz`` and ``final.json``.
+
+    Parameters
+    ----------
+    folder
+        The agent's folder.
+    model, finish
+        Its last model, and the free finish if there is one; shape (p,).
+    counted
+        Its exit status and what it counted.
+    """
+    arrays = {"model": model} if finish is None else {"model": model, "finish": finish}
+    write_whole(folder / "final.npz", packed(arrays))
+    write_whole(folder / "final.json", json.dumps(counted, indent=1).encode())

@@ -17,7 +17,8 @@ from node.folder.whole import write_whole
 from node.processes import StopSignals, allow_many_files
 from node.sockets.names import NamedEndpoints
 from node.sockets.names import endpoint as endpoint_of
-from node.traffic.eavesdropper import Heard, eavesdrop_on_run, run_eavesdropper
+from node.traffic.completeness import CaptureCounter
+from node.traffic.eavesdropper import Eavesdropper, Heard, eavesdrop_on_run
 from node.traffic.reader import TrafficLogWriter
 from node.worlds.parts import VERDICT
 
@@ -109,7 +110,9 @@ def eavesdrop(
         assert log is not None
         given = GivenEndpoints(endpoints)
         own = read_keys(keys, None, given.agents) if keys is not None else None
-        heard, place = run_eavesdropper(TrafficLogWriter(log), given, given.agents, stop=stop, keys=own), str(log)
+        writer, counter = TrafficLogWriter(log), CaptureCounter()
+        heard = Eavesdropper(writer, given, given.agents, counter, stop=stop, keys=own).listen()
+        place = str(log)
     if as_json:
         print(json.dumps(heard.as_json(), indent=1))
     else:

@@ -25,6 +25,7 @@ import zmq
 from node.folder.keys import Keys
 from node.folder.whole import write_whole
 from node.sockets.admission import Admission, guard
+from node.sockets.receiving import configure, drain, heartbeats
 from node.wire import HEADER_LIMIT, Parts, own_name, topic
 
 IPC_PATH_LIMIT = 107
@@ -137,10 +138,7 @@ class Post:
                 ear = self._ears[neighbour] = self._context.socket(zmq.SUB)
                 ear.curve_publickey, ear.curve_secretkey, ear.curve_serverkey = keys.public, keys.private, key
         for socket in (self._speaker, *self._ears.values()):
-            socket.linger = 0
-            socket.reconnect_ivl = 100
-            socket.reconnect_ivl_max = 2000
-            socket.maxmsgsize = max(8 * dimension, HEADER_LIMIT)
+            configure(socket, max(8 * dimension, HEADER_LIMIT))
         for ear in self._ears.values():
             ear.rcvhwm = RECEIVE_QUEUE
             for subscription in subscriptions:
@@ -164,7 +162,8 @@ class Post:
         """Listen for subscribers; returns the endpoint with its port filled in. Raises `TransportError`."""
         if endpoint.startswith("tcp:"):
             self._speaker.ipv6 = "[" in endpoint
-            self._heartbeats()
+            for socket in (self._speaker, *self._ears.values()):
+                heartbeats(socket)
         try:
             self._speaker.bind(endpoint)
         except zmq.ZMQError as error:
@@ -172,12 +171,6 @@ class Post:
         bound = self._speaker.getsockopt(zmq.LAST_ENDPOINT)
         assert isinstance(bound, bytes)
         return bound.rstrip(b"\0").decode()
-
-    def _heartbeats(self) -> None:
-        for socket in (self._speaker, *self._ears.values()):
-            socket.heartbeat_ivl = 5000
-            socket.heartbeat_timeout = 20000
-            socket.heartbeat_ttl = 20000
 
     def connect(self, endpoint: str, neighbour: int) -> None:
         """Hear ``neighbour`` there. Raises `TransportError` for an endpoint that cannot be."""
@@ -212,13 +205,13 @@ class Post:
     def drain(self, limit: int) -> list[list[bytes]]:
         """What has arrived, at most ``limit`` messages, and with keys at most an equal share of each neighbour."""
         if self._admission is None:
-            return _taken(self._ears[None], limit)
+            return list(drain(self._ears[None], limit, MOST_PARTS))
         self._admission.answer()
         messages: list[list[bytes]] = []
         for neighbour, ear in self._ears.items():
             assert neighbour is not None
             name = topic(neighbour)[:4]
-            for message in _taken(ear, max(1, limit // len(self._ears))):
+            for message in drain(ear, max(1, limit // len(self._ears)), MOST_PARTS):
                 if message[0].startswith(name):
                     messages.append(message)
                 else:
@@ -285,21 +278,3 @@ def send(socket: zmq.Socket[bytes], parts: Parts, flags: int = 0) -> None:
     for part in first:
         _send(socket, part, flags | _MORE)
     _send(socket, last, flags)
-
-
-def _taken(ear: zmq.Socket[bytes], limit: int) -> list[list[bytes]]:
-    messages: list[list[bytes]] = []
-    receive = ear.recv
-    try:
-        for _ in range(limit):
-            # Part by part: asking a frame whether more follow costs less than asking the socket.
-            frame = receive(_DONTWAIT, False)
-            message = [frame.bytes]
-            while frame.more:
-                frame = receive(0, False)
-                if len(message) < MOST_PARTS:
-                    message.append(frame.bytes)
-            messages.append(message)
-    except zmq.Again:
-        pass
-    return messages

@@ -1,57 +1,53 @@
-"""The eavesdropper: a passive process that hears every agent and writes down each frame.
+"""The eavesdropper: a passive process that receives what every agent sends, and logs each frame.
 
 Rules that hold here:
-- It subscribes to everything and never sends; that it listens is known to agents only by its subscription.
-- It connects only to endpoints that exist.
-- Whatever arrives is logged as received; nothing that arrives can raise out of the loop.
-- What it heard is flushed every second, and however it ends the log is closed and says whether the capture is complete.
+- It never sends, and connects only to endpoints that exist.
+- Every frame is logged as received; nothing that arrives can raise out of the loop.
+- The log is flushed every second. However the eavesdropper ends, the log is closed and says whether it is complete.
+- When it ends is decided by `over` from counts and times alone.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import struct
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import zmq
-
+from node.exit_codes import ExitCode
 from node.faults.log import read_faults
+from node.folder.endings import CAPTURE_INCOMPLETE
 from node.folder.keys import PUBLIC_KEYS, Keys, read_keys
 from node.folder.status import OverheardFile
 from node.plug_ins import find_here
 from node.processes import StopSignals, allow_many_files
-from node.sockets.agent_sockets import Endpoints, FileEndpoints, TransportError
+from node.sockets.agent_sockets import Endpoints, FileEndpoints
+from node.sockets.ear import Ear
 from node.sockets.names import NamedEndpoints
 from node.traffic.completeness import Capture, CaptureCounter
 from node.traffic.reader import TrafficLogError, TrafficLogWriter
 from node.traffic.run_logs import frames_of, logs_of, next_log
-from node.wire import EAVESDROPPER
 
 FRAME_LIMIT: Final = 64 << 20
-"""Bytes of a frame's longest part; a longer one makes ZeroMQ hang up on whoever sends it. Frames of more than three
-parts are dropped if all their parts together are longer."""
+"""Bytes of a frame's longest part; ZeroMQ hangs up on the sender of a longer one. Frames of more than three parts are
+dropped if all their parts together are longer."""
 FLUSH_SECONDS: Final = 1.0
 BATCH: Final = 1000
 """Frames that are taken between two looks at everything else."""
 BUSY: Final = 20
-"""A drain of so many frames is followed by a nap: waking for each frame costs more than the frame."""
+"""After draining at least this many frames, sleep `NAP_SECONDS`: waking for each frame costs more than handling it."""
 NAP_SECONDS: Final = 0.002
 QUIET_SECONDS: Final = 1.0
-"""A complete capture ends after so long a silence, even where agents stay."""
+"""Listening ends this long after the last frame of a complete capture, even where agents stay."""
 GONE_SECONDS: Final = 2.0
-"""An incomplete capture ends so long after the last agent hung up: it may be about to come back."""
+"""Listening ends this long after the last agent hung up, if the capture is incomplete: an agent may come back."""
 STOP_SECONDS: Final = 1.0
-"""What has already arrived when it is told to stop is still taken, for so long."""
+"""Seconds for which an eavesdropper that was told to stop still takes what has already arrived."""
 LOOK_SECONDS: Final = 0.05
-_MONITORED: Final = struct.Struct("=Hi")
-"""A monitor's event and its value (zmq_socket_monitor). pyzmq's own reader brings asyncio with it."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +65,11 @@ class Heard:
 
     @property
     def complete(self) -> bool:
-        """Everything that was said is in the log."""
+        """Whether everything that was sent is in the log."""
         return self.capture.complete and self.failure is None
 
     def as_json(self) -> dict[str, Any]:
-        """One document for whoever started the eavesdropper."""
+        """Return one document for the process that started the eavesdropper."""
         capture = self.capture
         return {
             "capture": {**capture.as_results(), "complete": self.complete},
@@ -88,206 +84,224 @@ class Heard:
         }
 
 
-class _Ear:
-    """The SUB socket, and how many of those it is connected to are there."""
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What the end of listening is decided from: counts, and times in seconds of one clock.
 
-    def __init__(self, keys: Keys | None) -> None:
-        self._context = zmq.Context(io_threads=1)
-        self._socket = self._context.socket(zmq.SUB)
-        self._keys = keys
-        self._heard_at: dict[str, int] = {}
-        if keys is not None:
-            self._socket.curve_publickey, self._socket.curve_secretkey = keys.public, keys.private
-        self._socket.linger = 0
-        self._socket.rcvhwm = 0
-        self._socket.maxmsgsize = FRAME_LIMIT
-        self._socket.reconnect_ivl = 100
-        self._socket.reconnect_ivl_max = 2000
-        self._socket.ipv6 = True
-        self._socket.heartbeat_ivl = 5000
-        self._socket.heartbeat_timeout = 20000
-        self._monitor = self._socket.get_monitor_socket(zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED)
-        self._socket.subscribe(EAVESDROPPER)
-        self._socket.subscribe(b"")
-        self.connected = 0
-        self.met: set[bytes] = set()
-        """Endpoints that it has been connected to."""
-
-    def connect(self, endpoint: str, agent: int) -> None:
-        self._heard_at[endpoint] = agent
-        if self._keys is not None:
-            # Holds for the connections that are made from here on, so that one socket can hear everybody.
-            self._socket.curve_serverkey = self._keys.agents[agent]
-        try:
-            self._socket.connect(endpoint)
-        except zmq.ZMQError as error:
-            raise TransportError(f"cannot listen at {endpoint!r}: {error.strerror or error}") from None
-
-    def follow(self, old: str, new: str) -> None:
-        with contextlib.suppress(zmq.ZMQError):
-            self._socket.disconnect(old)
-        self.connect(new, self._heard_at.pop(old))
-
-    def wait(self, seconds: float) -> None:
-        self._socket.poll(max(1, round(1000 * seconds)))
-
-    def drain(self, most: int) -> list[tuple[int, list[bytes]]]:
-        """What arrived, at most ``most`` frames, each with the monotonic time (ns) at which it was taken."""
-        frames: list[tuple[int, list[bytes]]] = []
-        receive, clock, flags = self._socket.recv, time.monotonic_ns, int(zmq.NOBLOCK)
-        # Part by part, because asking a part whether there are more is cheaper than what recv_multipart does.
-        with contextlib.suppress(zmq.Again):
-            while len(frames) < most:
-                part = receive(flags, copy=False)
-                parts = [part.bytes]
-                while part.more:
-                    part = receive(flags, copy=False)
-                    parts.append(part.bytes)
-                frames.append((clock(), parts))
-        return frames
-
-    def notice(self) -> None:
-        """Count who is there."""
-        with contextlib.suppress(zmq.Again):
-            while True:
-                what, endpoint = self._monitor.recv_multipart(zmq.NOBLOCK)
-                event, _ = _MONITORED.unpack(what)
-                if event == zmq.EVENT_CONNECTED:
-                    self.connected += 1
-                    self.met.add(endpoint)
-                elif event == zmq.EVENT_DISCONNECTED:
-                    self.connected -= 1
-
-    def close(self) -> None:
-        self._socket.disable_monitor()
-        self._monitor.close(0)
-        self._socket.close(0)
-        self._context.term()
-
-
-def run_eavesdropper(
-    log: TrafficLogWriter,
-    endpoints: Endpoints,
-    doors: Iterable[int],
-    *,
-    run: bytes | None = None,
-    agents: Sequence[int] | None = None,
-    stop: Callable[[], bool] = lambda: False,
-    status: Path | None = None,
-    before: Iterable[Sequence[bytes]] = (),
-    patience: float | None = None,
-    events: Callable[[], Iterable[dict[str, Any]]] = tuple,
-    keys: Keys | None = None,
-) -> Heard:
-    """Listen at the endpoints of ``doors``, as soon as each is known, and write all that is heard to ``log``.
-
-    Ends when the capture is complete and everybody has hung up or is quiet; when everybody has hung up; or when
-    ``stop()`` says so. ``agents`` are those that must be heard (None: whoever is). The log is closed in any case.
-    Raises `TransportError` for an endpoint that cannot be.
-
-    ``before`` are the frames of earlier logs of the same run, over which the capture is judged too. With ``patience``
-    (seconds) agents may be restarted meanwhile: nobody has to have been there for so long before it ends, and then it
-    ends though not everybody came. ``events()`` gives what happened to the run so far, each with its ``time_ns``. With
-    ``keys`` the agents' links are encrypted, and it is let in by its own.
+    ``doors`` is the number of endpoints, ``unknown`` of those not known yet, ``met`` of those ever connected to,
+    ``connected`` of open connections. ``complete`` is the verdict so far. ``heard_at`` is the time of the last frame,
+    ``there_at`` the last time at which any agent was connected. With ``patience`` (seconds) agents may be restarted
+    meanwhile; ``resumed`` if frames of earlier logs are here.
     """
-    counter = CaptureCounter(run, agents)
-    for known in before:
-        counter.hear(known)
-    resumed = counter.frames > 0
-    gone = GONE_SECONDS if patience is None else patience
-    unknown = set(doors)
-    if not unknown:
-        raise ValueError("no endpoint to listen to")
-    doorways = len(unknown)
-    shown = OverheardFile(status) if status is not None else None
-    ear = _Ear(keys)
-    base = time.time_ns() - time.monotonic_ns()
-    oversized = 0
-    failure: str | None = None
-    ended = "stopped"
-    now = time.monotonic()
-    next_flush, next_look, last_heard, gone_since = now + FLUSH_SECONDS, now, now, now
-    stopping_since: float | None = None
-    over = False
-    told = 0
 
-    def take_events() -> None:
-        nonlocal told
-        for event in list(events())[told:]:
-            log.event(event, int(event["time_ns"]))
-            told += 1
+    doors: int
+    unknown: int
+    met: int
+    connected: int
+    complete: bool
+    now: float
+    heard_at: float
+    there_at: float
+    patience: float | None = None
+    resumed: bool = False
 
-    def show() -> None:
-        if shown is not None:
-            shown.show(counter.releases, counter.frames, counter.bytes, counter.done, len(ear.met))
 
-    try:
-        while True:
-            if stopping_since is None and stop():
-                stopping_since = now
-            frames = ear.drain(BATCH)
-            for heard_ns, parts in frames:
-                if len(parts) > 3 and sum(map(len, parts)) > FRAME_LIMIT:
-                    oversized += 1
-                    continue
-                log.write(parts, base + heard_ns)
-                counter.hear(parts)
-            now = time.monotonic()
-            if frames:
-                last_heard = now
-                show()
-            if now >= next_flush:
-                take_events()
-                log.flush()
-                next_flush = now + FLUSH_SECONDS
-            if now >= next_look or not frames:
-                next_look = now + LOOK_SECONDS
-                for door in sorted(unknown):
-                    endpoint = endpoints.lookup(door)
-                    if endpoint is not None:
-                        ear.connect(endpoint, door)
-                        unknown.discard(door)
-                if isinstance(endpoints, NamedEndpoints):
-                    while (moved := endpoints.moved()) is not None:
-                        ear.follow(*moved)
-                ear.notice()
-                show()
-                if ear.connected > 0:
-                    gone_since = now
-            if stopping_since is not None and (not frames or now >= stopping_since + STOP_SECONDS):
-                ended = "stopped"
-                break
-            if frames:
-                over = False
-                if stopping_since is None and BUSY <= len(frames) < BATCH:
-                    time.sleep(NAP_SECONDS)
-                continue
-            if over:
-                break
-            everybody_came = not unknown and len(ear.met) >= doorways
-            nobody_left = ear.connected <= 0 and (counter.complete or now >= gone_since + gone)
-            if nobody_left and (everybody_came or (patience is not None and (resumed or bool(ear.met)))):
-                over, ended = True, "everybody hung up"
-            elif everybody_came and counter.complete and now >= last_heard + QUIET_SECONDS:
-                over, ended = True, "complete"
-            else:
-                ear.wait(LOOK_SECONDS)
-        take_events()
-    except OSError as error:
-        failure = f"{log.path}: {error.strerror or error}: the log ends with frame {log.frames}"
-        ended = "the log could not be written"
-    finally:
-        ear.close()
-        show()
-        if shown is not None:
-            shown.close()
-        verdict = counter.verdict()
-        heard = Heard(verdict, ended, log.chain, oversized, failure)
+def over(at: Situation) -> str | None:
+    """Return why listening is over, or None while it goes on.
+
+    It is over when all agents came and have hung up, or when the capture is complete and all is quiet. With patience
+    not every agent has to have come.
+    """
+    all_came = at.unknown == 0 and at.met >= at.doors
+    gone = GONE_SECONDS if at.patience is None else at.patience
+    none_left = at.connected <= 0 and (at.complete or at.now >= at.there_at + gone)
+    if none_left and (all_came or (at.patience is not None and (at.resumed or at.met > 0))):
+        return "everybody hung up"
+    if all_came and at.complete and at.now >= at.heard_at + QUIET_SECONDS:
+        return "complete"
+    return None
+
+
+class Eavesdropper:
+    """Listens at the endpoints of ``doors``, as soon as each is known, and writes all that arrives to a log.
+
+    Parameters
+    ----------
+    log
+        The log; it is closed at the end, however that comes.
+    endpoints, doors
+        Where agents are, and the numbers of those that are listened to.
+    counter
+        Judges the capture. It may have been fed with the frames of earlier logs of the same run.
+    stop
+        Says whether to stop; what has already arrived is still taken.
+    status
+        The file in which the eavesdropper shows how far it is.
+    patience
+        With it (seconds) agents may be restarted meanwhile: it ends once no agent was connected for so long, though not
+        every agent came.
+    events
+        Gives what happened to the run so far, each with its ``time_ns``.
+    keys
+        With them the agents' links are encrypted, and the eavesdropper is admitted by its own key.
+
+    Raises
+    ------
+    ValueError
+        If there is no endpoint.
+    """
+
+    def __init__(
+        self,
+        log: TrafficLogWriter,
+        endpoints: Endpoints,
+        doors: Iterable[int],
+        counter: CaptureCounter,
+        *,
+        stop: Callable[[], bool] = lambda: False,
+        status: Path | None = None,
+        patience: float | None = None,
+        events: Callable[[], Iterable[dict[str, Any]]] = tuple,
+        keys: Keys | None = None,
+    ) -> None:
+        self._log = log
+        self._endpoints = endpoints
+        self._unknown = set(doors)
+        if not self._unknown:
+            raise ValueError("no endpoint to listen to")
+        self._doors = len(self._unknown)
+        self._counter = counter
+        self._resumed = counter.frames > 0
+        self._stop = stop
+        self._patience = patience
+        self._events = events
+        self._events_taken = 0
+        self._shown = OverheardFile(status) if status is not None else None
+        self._ear = Ear(keys, FRAME_LIMIT)
+        self._epoch = time.time_ns() - time.monotonic_ns()
+        self._oversized = 0
+        self._now = time.monotonic()
+        self._next_flush = self._now + FLUSH_SECONDS
+        self._next_look = self._heard_at = self._there_at = self._now
+        self._stopping_since: float | None = None
+        self._over: str | None = None
+
+    def listen(self) -> Heard:
+        """Listen to the end, close the log, and return the verdict.
+
+        Raises
+        ------
+        TransportError
+            For an endpoint that cannot be listened at.
+        """
+        failure: str | None = None
+        ended = "stopped"
         try:
-            log.close({"capture": {"verdict": json.dumps(heard.as_json()), "words": verdict.in_words()}})
+            while not self._step():
+                pass
+            self._log_events()
+            ended = self._over or ended
         except OSError as error:
-            heard = Heard(verdict, ended, log.chain, oversized, f"{log.path}: {error.strerror or error}")
-    return heard
+            failure = f"{self._log.path}: {error.strerror or error}: the log ends with frame {self._log.frames}"
+            ended = "the log could not be written"
+        finally:
+            self._ear.close()
+            self._show()
+            if self._shown is not None:
+                self._shown.close()
+            heard = self._close_log(ended, failure)
+        return heard
+
+    def _step(self) -> bool:
+        """Take, look around, and wait if nothing came; True if listening is over."""
+        if self._stopping_since is None and self._stop():
+            self._stopping_since = self._now
+        taken = self.take()
+        if self._now >= self._next_look or not taken:
+            self.look_around()
+        if self._stopping_since is not None and (not taken or self._now >= self._stopping_since + STOP_SECONDS):
+            self._over = None
+            return True
+        if taken:
+            self._over = None
+            if self._stopping_since is None and BUSY <= taken < BATCH:
+                time.sleep(NAP_SECONDS)
+            return False
+        if self._over is not None:
+            return True  # nothing came between two looks that agreed
+        self._over = over(self.situation())
+        if self._over is None:
+            self._ear.wait(LOOK_SECONDS)
+        return False
+
+    def take(self) -> int:
+        """Log what has arrived; returns the number of frames."""
+        frames = self._ear.drain(BATCH)
+        for heard_ns, parts in frames:
+            if len(parts) > 3 and sum(map(len, parts)) > FRAME_LIMIT:
+                self._oversized += 1
+                continue
+            self._log.write(parts, self._epoch + heard_ns)
+            self._counter.hear(parts)
+        self._now = time.monotonic()
+        if frames:
+            self._heard_at = self._now
+            self._show()
+        if self._now >= self._next_flush:
+            self._log_events()
+            self._log.flush()
+            self._next_flush = self._now + FLUSH_SECONDS
+        return len(frames)
+
+    def look_around(self) -> None:
+        """Connect to the endpoints that have become known, follow those that moved, and count the connections."""
+        self._next_look = self._now + LOOK_SECONDS
+        for door in sorted(self._unknown):
+            endpoint = self._endpoints.lookup(door)
+            if endpoint is not None:
+                self._ear.connect(endpoint, door)
+                self._unknown.discard(door)
+        if isinstance(self._endpoints, NamedEndpoints):
+            while (moved := self._endpoints.moved()) is not None:
+                self._ear.follow(*moved)
+        self._ear.notice()
+        self._show()
+        if self._ear.connected > 0:
+            self._there_at = self._now
+
+    def situation(self) -> Situation:
+        """Return what `over` decides from."""
+        return Situation(
+            doors=self._doors,
+            unknown=len(self._unknown),
+            met=len(self._ear.met),
+            connected=self._ear.connected,
+            complete=self._counter.complete,
+            now=self._now,
+            heard_at=self._heard_at,
+            there_at=self._there_at,
+            patience=self._patience,
+            resumed=self._resumed,
+        )
+
+    def _log_events(self) -> None:
+        for event in list(self._events())[self._events_taken :]:
+            self._log.event(event, int(event["time_ns"]))
+            self._events_taken += 1
+
+    def _show(self) -> None:
+        if self._shown is not None:
+            counter = self._counter
+            self._shown.show(counter.releases, counter.frames, counter.bytes, counter.done, len(self._ear.met))
+
+    def _close_log(self, ended: str, failure: str | None) -> Heard:
+        verdict = self._counter.verdict()
+        heard = Heard(verdict, ended, self._log.chain, self._oversized, failure)
+        try:
+            self._log.close({"capture": {"verdict": json.dumps(heard.as_json()), "words": verdict.in_words()}})
+        except OSError as error:
+            return replace(heard, failure=f"{self._log.path}: {error.strerror or error}")
+        return heard
 
 
 def run_attachments(run: Path) -> dict[str, bytes]:
@@ -307,7 +321,7 @@ def eavesdrop_on_run(
     endpoints: Endpoints | None = None,
     patience: float | None = None,
 ) -> Heard:
-    """Hear all agents of a dealt run into its ``traffic.mcap``, at ``endpoints`` or as they publish them.
+    """Log what all agents of a dealt run send, at ``endpoints`` or where the agents publish them.
 
     Where there is a log already, this one is the next (`node.traffic.run_logs`), and its verdict is over all of them.
     """
@@ -315,22 +329,23 @@ def eavesdrop_on_run(
     agents = range(int(manifest["agents"]))
     keys = read_keys(run, None, agents) if (run / PUBLIC_KEYS).exists() else None
     earlier = logs_of(run)
-    before = [frame.parts for frame in frames_of(run, [])] if earlier else []
-    metadata = {"continues": earlier[-1].name, "heard before": f"{len(before)} frames"} if earlier else None
+    counter = CaptureCounter(bytes.fromhex(manifest["run"]), agents)
+    if earlier:
+        for frame in frames_of(run, []):
+            counter.hear(frame.parts)
+    metadata = {"continues": earlier[-1].name, "heard before": f"{counter.frames} frames"} if earlier else None
     log = TrafficLogWriter(next_log(run), run_attachments(run), metadata)
-    return run_eavesdropper(
+    return Eavesdropper(
         log,
         endpoints or FileEndpoints(run / "endpoints"),
         agents,
-        run=bytes.fromhex(manifest["run"]),
-        agents=agents,
+        counter,
         stop=stop,
         status=run / "eavesdropper.status",
-        before=before,
         patience=patience,
         events=lambda: read_faults(run),
         keys=keys,
-    )
+    ).listen()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -348,11 +363,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         heard = eavesdrop_on_run(options.run, stop)
     except (TrafficLogError, OSError, ValueError, KeyError) as error:
         print(f"run folder {options.run}: {error}", file=sys.stderr)
-        return 2
+        return ExitCode.BAD_INPUT
     print(json.dumps(heard.as_json()), flush=True)
     if not heard.complete:
         print(heard.failure or heard.capture.in_words(), file=sys.stderr)
-    return 0 if heard.complete else 1
+    return ExitCode.FINISHED if heard.complete else CAPTURE_INCOMPLETE
 
 
 if __name__ == "__main__":

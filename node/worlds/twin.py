@@ -1,19 +1,16 @@
 """A dealt run in the twin: the same agents, ledgers and log, in one process on a virtual clock.
 
 Rules that hold here:
-- Releases are charged like in every other world: whoever publishes the results has spent.
+- Releases are charged as in every other world: to publish the results spends the budget all the same.
 - Times in the log are virtual; the frames are the bytes that processes would send.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from coordinator_free.agent import Activation
 from coordinator_free.agents.registry import make
@@ -21,17 +18,17 @@ from coordinator_free.clocks import waits
 from coordinator_free.faults.conditions import conditions
 from coordinator_free.privacy.mechanisms import Mechanism
 from coordinator_free.release import Release
-from coordinator_free.twin.run import run_asynchronous, run_rounds
+from coordinator_free.twin.run import Transcript, run_asynchronous, run_rounds
 from node.agent.charging import Charger
+from node.agent.farewell import leave
+from node.exit_codes import ExitCode
 from node.faults.joins_and_leaves import Membership, membership
 from node.faults.log import write_fault
 from node.faults.outages import Outage, awake, outages
 from node.faults.twin_links import TwinLinks
-from node.folder.arrays import packed
 from node.folder.ledger import LedgerFile
 from node.folder.run import read_run
 from node.folder.shard import read_secret, setting
-from node.folder.whole import write_whole
 from node.places import agent_folder
 from node.plug_ins import find_here
 from node.traffic.eavesdropper import run_attachments
@@ -43,108 +40,144 @@ SECOND = 1_000_000_000
 
 def run_twin(folder: Path) -> None:
     """Run the dealt run in ``folder`` to its end and leave what its processes would have left."""
-    run = read_run(folder)
-    secrets = [read_secret(agent_folder(folder, i) / "secret") for i in range(run.agents)]
-    settings = [setting(run.rows[i], run.public[i], secrets[i]) for i in range(run.agents)]
-    agents = [make(run.public[i].algorithm, settings[i]) for i in range(run.agents)]
-    ledgers = [
-        LedgerFile.open(agent_folder(folder, i) / "ledger.jsonl", run.rows[i].digest()) for i in range(run.agents)
-    ]
-    chargers = [
-        Charger(ledger, agent, run.public[i].releases, run.run)
-        for i, (ledger, agent) in enumerate(zip(ledgers, agents, strict=True))
-    ]
-    sent: list[list[int]] = [[] for _ in agents]
-    size = [0] * run.agents
-    digest = run.public[0].digest
-    weather = conditions(run.public[0].network.conditions, run.public[0].seed)
-    events, names, seed = run.configuration.event, run.manifest["names"], run.public[0].seed
-    planned = list(outages(events, names, seed).values())
-    partitions = [outage for outage in planned if outage.fault == "partition"]
-    links = None if weather.calm and not partitions else TwinLinks(weather, partitions)
-    members = membership(events, names, seed)
-    now, frame = 0.0, 0
+    world = TwinWorld(folder)
     with TrafficLogWriter(folder / "traffic.mcap", run_attachments(folder)) as log:
+        transcript = world.run(log)
+    world.leave(transcript)
+
+
+class TwinWorld:
+    """The agents of a dealt run, their ledgers, and the links between them, on a virtual clock (seconds).
+
+    Raises
+    ------
+    ValueError
+        For a run that cannot be read, or a ledger without room for it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._run = run = read_run(folder)
+        places = [agent_folder(folder, i) for i in range(run.agents)]
+        settings = [
+            setting(rows, public, read_secret(place / "secret"))
+            for rows, public, place in zip(run.rows, run.public, places, strict=True)
+        ]
+        self._agents = [make(run.public[i].algorithm, settings[i]) for i in range(run.agents)]
+        self._in_rounds = self._agents[0].activation is Activation.ROUNDS
+        self._ledgers = [
+            LedgerFile.open(place / "ledger.jsonl", rows.digest()) for place, rows in zip(places, run.rows, strict=True)
+        ]
+        self._chargers = [
+            Charger(ledger, agent, run.public[i].releases, run.run)
+            for i, (ledger, agent) in enumerate(zip(self._ledgers, self._agents, strict=True))
+        ]
+        self._seed = run.public[0].seed
+        weather = conditions(run.public[0].network.conditions, self._seed)
+        events, names = run.configuration.event, run.manifest["names"]
+        self._planned = list(outages(events, names, self._seed).values())
+        partitions = [outage for outage in self._planned if outage.fault == "partition"]
+        self._links = None if weather.calm and not partitions else TwinLinks(weather, partitions)
+        self._members = membership(events, names, self._seed)
+        self._sent: list[list[int]] = [[] for _ in self._agents]
+        self._bytes = [0] * run.agents
+        self._now, self._frame = 0.0, 0
+        """Time and bytes of the release that is on its way."""
+        self._log: TrafficLogWriter
+
+    def run(self, log: TrafficLogWriter) -> Transcript:
+        """Run the agents to their end; the log gets what an eavesdropper would receive, at virtual times."""
+        run = self._run
+        digest = run.public[0].digest
         for i in range(run.agents):
             log.write(encode(run.run, Hello(i, digest)), 0)
+        self._log = log
+        transcript = self._rounds() if self._in_rounds else self._asynchronous()
+        last = max(transcript.times, default=0.0)
+        if not self._in_rounds:
+            note_events(self._folder, log, self._members, self._planned, last)
+        for i, sent in enumerate(self._sent):
+            done = Done(i, max(sent, default=-1), (), run.network.neighbours(i))
+            log.write(encode(run.run, done), int(last * SECOND))
+        return transcript
 
-        def charge(release: Release, _: Mechanism | None) -> None:
-            chargers[release.sender].charge(release.index)
+    def _rounds(self) -> Transcript:
+        return run_rounds(self._agents, self._run.network, on_release=self._send, ledger=self._charge)
 
-        def hear(time: float, release: Release) -> None:
-            nonlocal now, frame
-            parts = encode(run.run, release)
-            log.write(parts, int(max(0.0, time) * SECOND))
-            sent[release.sender].append(release.index)
-            now, frame = max(0.0, time), sum(map(len, parts))
-            size[release.sender] += frame
-            if links is not None and agents[0].activation is Activation.ROUNDS:
-                for j in run.network.neighbours(release.sender):
-                    if release.recipient is None or release.recipient == j:
-                        links.meet(release, j, now, frame)
+    def _asynchronous(self) -> Transcript:
+        run, members = self._run, self._members
+        clocks = [waits(self._seed, i, run.public[i].rate) for i in range(run.agents)]
+        return run_asynchronous(
+            self._agents,
+            run.network,
+            rate=run.configuration.clock.rate,
+            seed=self._seed,
+            clocks=[awake(clock, self._planned, i, members.joins.get(i, 0.0)) for i, clock in enumerate(clocks)],
+            delay=None if self._links is None else self._delay,
+            on_release=self._send,
+            ledger=self._charge,
+            joins=members.joins,
+            leaves=members.leaves,
+        )
 
-        def delay(release: Release, receiver: int) -> float | None:
-            return 0.0 if links is None else links.meet(release, receiver, now, frame)
+    def _charge(self, release: Release, _: Mechanism | None) -> None:
+        self._chargers[release.sender].charge(release.index)
 
-        if agents[0].activation is Activation.ROUNDS:
-            transcript = run_rounds(agents, run.network, on_release=hear, ledger=charge)
-        else:
-            clocks = [waits(seed, i, run.public[i].rate) for i in range(run.agents)]
-            transcript = run_asynchronous(
-                agents,
-                run.network,
-                rate=run.configuration.clock.rate,
-                seed=seed,
-                clocks=[awake(clock, planned, i, members.joins.get(i, 0.0)) for i, clock in enumerate(clocks)],
-                delay=None if links is None else delay,
-                on_release=hear,
-                ledger=charge,
-                joins=members.joins,
-                leaves=members.leaves,
-            )
-            note_events(folder, log, members, planned, max(transcript.times, default=0.0))
-        end = int(max(transcript.times, default=0.0) * SECOND)
-        for i in range(run.agents):
-            log.write(encode(run.run, Done(i, max(sent[i], default=-1), (), run.network.neighbours(i))), end)
-    for ledger in ledgers:
-        ledger.close()
-    for i, agent in enumerate(agents):
-        arrays = {"model": agent.model}
-        finish = transcript.finishes[i]
-        if finish is not None:
-            arrays["finish"] = finish
-        write_whole(agent_folder(folder, i) / "final.npz", packed(arrays))
+    def _send(self, time: float, release: Release) -> None:
+        parts = encode(self._run.run, release)
+        self._log.write(parts, int(max(0.0, time) * SECOND))
+        self._sent[release.sender].append(release.index)
+        self._now, self._frame = max(0.0, time), sum(map(len, parts))
+        self._bytes[release.sender] += self._frame
+        if self._in_rounds:  # a round waits for every release: its links count, and delay nothing
+            for j in self._run.network.neighbours(release.sender):
+                if release.recipient is None or release.recipient == j:
+                    self._delay(release, j)
+
+    def _delay(self, release: Release, receiver: int) -> float | None:
+        """Return the seconds that a link takes for a release; None if it is lost."""
+        return 0.0 if self._links is None else self._links.meet(release, receiver, self._now, self._frame)
+
+    def leave(self, transcript: Transcript) -> None:
+        """Write what each agent leaves, and close the ledgers."""
+        for ledger in self._ledgers:
+            ledger.close()
+        for i, agent in enumerate(self._agents):
+            leave(agent_folder(self._folder, i), agent.model, transcript.finishes[i], self._counted(i))
+
+    def _counted(self, agent: int) -> dict[str, Any]:
+        sent = self._sent[agent]
         counted: dict[str, Any] = {
-            "agent": i,
-            "code": 0,
+            "agent": agent,
+            "code": ExitCode.FINISHED,
             "reason": None,
             "notes": [],
             "ready_s": 0.0,
-            "sent": len(sent[i]),
-            "last": max(sent[i], default=-1),
-            "received": int(np.sum([len(sent[j]) for j in run.network.neighbours(i)])),
+            "sent": len(sent),
+            "last": max(sent, default=-1),
+            "received": sum(len(self._sent[j]) for j in self._run.network.neighbours(agent)),
             "repeats_said": 0,
             "repeats_heard": 0,
             "late": 0,
             "missing": {},
             "not_done": [],
             "dropped_by_reason": {},
-            "bytes": size[i],
-            "charged": chargers[i].charged,
+            "bytes": self._bytes[agent],
+            "charged": self._chargers[agent].charged,
             "pss_kb": None,
             "cpu_s": 0.0,
         }
-        if links is not None:
-            counted["links"] = links.of(i)
-        write_whole(agent_folder(folder, i) / "final.json", json.dumps(counted, indent=1).encode())
+        if self._links is not None:
+            counted["links"] = self._links.of(agent)
+        return counted
 
 
 def note_events(
     folder: Path, log: TrafficLogWriter, members: Membership, planned: Sequence[Outage], last: float
 ) -> None:
-    """Write down who joined and left, what was cut and who stood still, at virtual times, as the launcher would.
+    """Note which agents joined and left, what was cut and which agents stood still, as the launcher would.
 
-    Nothing was said after ``last``.
+    Times are virtual. ``last`` is the time of the last release: of what comes after it, only the beginnings are noted.
     """
     lines: list[dict[str, Any]] = [
         {"fault": move.fault, "at_s": move.at, "agents": list(move.agents)} for move in members.movements
@@ -171,8 +204,8 @@ def main() -> int:
         run_twin(Path(sys.argv[1]))
     except ValueError as error:
         print(error, file=sys.stderr)
-        return 2
-    return 0
+        return ExitCode.BAD_INPUT
+    return ExitCode.FINISHED
 
 
 if __name__ == "__main__":

@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from node.sockets.agent_sockets import FixedEndpoints
-from node.traffic.eavesdropper import Heard, run_eavesdropper
+from node.traffic.completeness import CaptureCounter
+from node.traffic.eavesdropper import Eavesdropper, Heard
 from node.traffic.reader import TrafficLogWriter
 
 
 class Listening:
     """An eavesdropper in a thread."""
 
-    def __init__(self, log: TrafficLogWriter, endpoints: FixedEndpoints, doors: Sequence[int], **more: object) -> None:
+    def __init__(
+        self,
+        log: TrafficLogWriter,
+        endpoints: FixedEndpoints,
+        doors: Sequence[int],
+        *,
+        run: bytes | None = None,
+        agents: Iterable[int] | None = None,
+        **more: Any,
+    ) -> None:
+        counter = CaptureCounter(run, agents)
         self.stop = threading.Event()
         self.heard: Heard | None = None
         self.error: BaseException | None = None
 
-        def run() -> None:
+        def listen() -> None:
             try:
-                self.heard = run_eavesdropper(log, endpoints, doors, stop=self.stop.is_set, **more)  # type: ignore[arg-type]
+                self.heard = Eavesdropper(log, endpoints, doors, counter, stop=self.stop.is_set, **more).listen()
             except BaseException as error:
                 self.error = error
 
-        self.thread = threading.Thread(target=run)
+        self.thread = threading.Thread(target=listen)
         self.thread.start()
 
     def end(self) -> Heard:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ import zmq
 
 from node.folder.status import read_overheard
 from node.sockets.agent_sockets import FixedEndpoints
-from node.traffic.eavesdropper import main, run_eavesdropper
+from node.traffic.completeness import CaptureCounter
+from node.traffic.eavesdropper import GONE_SECONDS, QUIET_SECONDS, Eavesdropper, Situation, main, over
 from node.traffic.reader import TrafficLogReader, TrafficLogWriter
 from node.wire import EAVESDROPPER
 from tests.helpers.listening import Listening
@@ -215,10 +217,12 @@ def test_it_connects_only_to_what_exists(tmp_path: Path, endpoints: Mapping[int,
 
 def test_an_endpoint_that_cannot_be_is_an_error_and_the_log_is_closed(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="nonsense"):
-        run_eavesdropper(TrafficLogWriter(tmp_path / "t.mcap"), FixedEndpoints({0: "nonsense"}), [0])
+        Eavesdropper(
+            TrafficLogWriter(tmp_path / "t.mcap"), FixedEndpoints({0: "nonsense"}), [0], CaptureCounter()
+        ).listen()
     assert TrafficLogReader(tmp_path / "t.mcap").summary() is not None
     with pytest.raises(ValueError, match="no endpoint"):
-        run_eavesdropper(TrafficLogWriter(tmp_path / "u.mcap"), FixedEndpoints({}), [])
+        Eavesdropper(TrafficLogWriter(tmp_path / "u.mcap"), FixedEndpoints({}), [], CaptureCounter()).listen()
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -246,3 +250,44 @@ def test_the_command_closes_its_log_on_a_signal(
     reader = TrafficLogReader(tmp_path / "t.mcap")
     assert len(list(reader)) == document["frames"] == document["capture"]["releases"]
     assert reader.closed
+
+
+# --- when listening is over: decided from counts, and from a time that the test tells --------------------------------
+
+HERE = Situation(
+    doors=3, unknown=0, met=3, connected=3, complete=False, now=100.0, heard_at=100.0, there_at=100.0, patience=None
+)
+GONE = replace(HERE, connected=0)
+
+
+def test_while_an_agent_is_connected_an_incomplete_capture_goes_on() -> None:
+    assert over(replace(HERE, now=1e9)) is None
+
+
+def test_a_complete_capture_ends_when_all_is_quiet_though_agents_stay() -> None:
+    complete = replace(HERE, complete=True)
+    assert over(replace(complete, now=100.0 + QUIET_SECONDS - 0.01)) is None
+    assert over(replace(complete, now=100.0 + QUIET_SECONDS)) == "complete"
+    assert over(replace(complete, now=1e9, unknown=1, met=2)) is None, "an agent is still to come"
+
+
+def test_when_all_have_hung_up_a_complete_capture_ends_at_once() -> None:
+    assert over(replace(GONE, complete=True)) == "everybody hung up"
+
+
+def test_an_agent_that_hung_up_may_come_back_for_a_while() -> None:
+    assert over(replace(GONE, now=100.0 + GONE_SECONDS - 0.01)) is None
+    assert over(replace(GONE, now=100.0 + GONE_SECONDS)) == "everybody hung up"
+
+
+def test_without_patience_all_agents_have_to_come_first() -> None:
+    assert over(replace(GONE, met=2, now=1e9)) is None
+    assert over(replace(GONE, unknown=1, met=2, now=1e9)) is None
+
+
+def test_with_patience_it_ends_though_not_all_came() -> None:
+    patient = replace(GONE, met=2, patience=15.0)
+    assert over(replace(patient, now=114.9)) is None
+    assert over(replace(patient, now=115.0)) == "everybody hung up"
+    assert over(replace(patient, met=0, now=1e9)) is None, "it may have been started first"
+    assert over(replace(patient, met=0, now=115.0, resumed=True)) == "everybody hung up"
