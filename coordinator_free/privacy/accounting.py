@@ -4,14 +4,13 @@ The total is the smallest of
 - the plain sum of the releases' epsilons;
 - Kairouz, Oh and Viswanath (2015), Theorem 3.5, with delta outside the root: log(e + sqrt(sum eps^2) / delta);
 - exact composition: the analytic Gaussian mechanism where all noise is Gaussian, the binomial law where all releases
-  are equal and known by their epsilon only, privacy loss distributions otherwise.
-
-Of Gaussian noise in an objective only the bound for one release is used (`objective_perturbation`): n of them beside
-others get delta / (n + 1) each, and epsilons add.
+  are equal and known by their epsilon only, privacy loss distributions otherwise;
+- of perturbed objectives the law of a bound of their loss: the Jacobian's, which is certain, and that of the noise in
+  the plane of two records, which is a random variable of known law, independent of earlier releases.
 
 All hold for releases that are chosen in view of the earlier ones. Neighbouring datasets differ in one record's
 value. A mechanism is described by its family and by its multiplier, scale / sensitivity; the accountant knows nothing
-else of it; of a perturbed objective with Gaussian noise also the Jacobian's privacy loss.
+else of it, but the dimension where the law of the loss depends on it, and of a perturbed objective the Jacobian's loss.
 """
 
 from __future__ import annotations
@@ -31,21 +30,24 @@ from coordinator_free.privacy.gaussian_objective_perturbation import NAME as GAU
 from coordinator_free.privacy.gaussian_objective_perturbation import gaussian_objective_epsilon
 from coordinator_free.privacy.mechanisms import NORMS, Mechanism
 from coordinator_free.privacy.noise import FloatArray
+from coordinator_free.privacy.objective_perturbation import NAME as OBJECTIVE
+from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
 
 if TYPE_CHECKING:
-    from coordinator_free.privacy.loss_distribution import LossDistribution
+    from coordinator_free.privacy.loss_distribution import Losses
 
 # Loss distributions and scipy.stats take longer to import than an all-Gaussian run takes to account for: both are
 # imported where they are used.
 
-PLAIN, KAIROUZ, GAUSSIAN, BINOMIAL, LOSS_DISTRIBUTION, OBJECTIVE = (
+PLAIN, KAIROUZ, GAUSSIAN, BINOMIAL, LOSS_DISTRIBUTION, PLANE = (
     "plain sum",
     "Kairouz Theorem 3.5",
     "analytic Gaussian",
     "binomial",
     "privacy loss distribution",
-    "Gaussian objective bound",
+    "loss in the plane of two records",
 )
+OBJECTIVES = frozenset({OBJECTIVE, GAUSSIAN_OBJECTIVE})
 WITHOUT_EPSILON = frozenset({"gaussian", GAUSSIAN_OBJECTIVE})
 """Families whose releases have no epsilon at delta = 0."""
 _STEPS = 80.0
@@ -76,7 +78,11 @@ class Total:
 
 @dataclass(frozen=True, order=True)
 class _Kind:
-    """Releases that cost the same. ``dimension`` and ``jacobian`` are 0 where they do not matter."""
+    """Releases that cost the same.
+
+    ``multiplier`` is scale / sensitivity of the noise, of a mechanism of an unknown family 1 / epsilon. ``dimension``
+    and ``jacobian`` are 0 where they do not matter.
+    """
 
     family: str
     multiplier: float
@@ -84,24 +90,51 @@ class _Kind:
     jacobian: float = 0.0
 
     @property
-    def epsilon(self) -> float:
-        """Of one release alone, with delta = 0."""
-        return math.inf if self.family in WITHOUT_EPSILON else 1.0 / self.multiplier
+    def is_pure(self) -> bool:
+        """Whether it may be accounted for by its epsilon at delta = 0 alone."""
+        return self.family not in NORMS and self.family != GAUSSIAN_OBJECTIVE
 
     @property
-    def spread(self) -> float:
+    def epsilon(self) -> float:
+        """Of one release alone, with delta = 0."""
+        return math.inf if self.family in WITHOUT_EPSILON else self.jacobian + 1.0 / self.multiplier
+
+    def spread(self, planes: bool) -> float:
         """About the standard deviation of the privacy loss, or a little less."""
-        epsilon = min(2.0, 1.0 / self.multiplier)
-        return epsilon / math.sqrt(max(1, self.dimension)) if self.family == "gamma-norm" else epsilon
-
-    def loss(self, step: float) -> LossDistribution:
-        from coordinator_free.privacy import loss_distribution
-
-        if self.family == "laplace":
-            return loss_distribution.laplace(self.multiplier, step)
+        shift = 1.0 / self.multiplier
+        if planes and self.family == GAUSSIAN_OBJECTIVE:
+            return 0.6 * shift
+        if planes and self.family == OBJECTIVE:
+            return min(2.0, shift) / math.sqrt(max(1, self.dimension)) / 4.0  # the masses lie at upper ends of cells
         if self.family == "gamma-norm":
-            return loss_distribution.gamma_norm(self.multiplier, self.dimension, step)
-        return loss_distribution.pure(1.0 / self.multiplier, step)
+            return min(2.0, shift) / math.sqrt(max(1, self.dimension))
+        return min(2.0, self.epsilon)
+
+    def grid(self, planes: bool) -> tuple[float, int]:
+        """Width of the grid that its losses need, and how many cells it may have."""
+        from coordinator_free.privacy import loss_distribution as losses
+
+        if planes and self.family == GAUSSIAN_OBJECTIVE:
+            return losses.plane_gaussian_width(1.0 / self.multiplier), losses.MOST_CELLS
+        if planes and self.family == OBJECTIVE:
+            return losses.plane_width(1.0 / self.multiplier), 4 * losses.MOST_QUADRATURES
+        if self.family == "gamma-norm" and self.dimension > 1:
+            return losses.gamma_norm_width(self.multiplier, self.dimension), losses.MOST_QUADRATURES
+        return losses.laplace_width(1.0 / self.epsilon), losses.MOST_CELLS
+
+    def loss(self, step: float, planes: bool) -> Losses:
+        """The losses of one release; of a perturbed objective in the plane, without the Jacobian's."""
+        from coordinator_free.privacy import loss_distribution as losses
+
+        if planes and self.family == GAUSSIAN_OBJECTIVE:
+            return losses.plane_gaussian(1.0 / self.multiplier, step)
+        if planes and self.family == OBJECTIVE:
+            return losses.plane_gamma(1.0 / self.multiplier, self.dimension, step)
+        if self.family == "laplace":
+            return losses.laplace(self.multiplier, step)
+        if self.family == "gamma-norm":
+            return losses.gamma_norm(self.multiplier, self.dimension, step)
+        return losses.pure(self.epsilon, step)
 
 
 _Counts = tuple[tuple[_Kind, int], ...]
@@ -206,47 +239,69 @@ def _dimension(family: str, dimension: int | None) -> int:
 
 
 def _kind(mechanism: Mechanism) -> _Kind:
+    if mechanism.name in OBJECTIVES:
+        assert isinstance(mechanism, ObjectivePerturbation)
+        multiplier = _rounded(mechanism.scale / mechanism.sensitivity)
+        return _Kind(mechanism.name, multiplier, mechanism.dimension, mechanism.jacobian)
     dimension = getattr(mechanism, "dimension", None)
-    jacobian = float(getattr(mechanism, "jacobian", 0.0)) if mechanism.name == GAUSSIAN_OBJECTIVE else 0.0
-    return _Kind(mechanism.name, _rounded(mechanism.multiplier), _dimension(mechanism.name, dimension), jacobian)
+    return _Kind(mechanism.name, _rounded(mechanism.multiplier), _dimension(mechanism.name, dimension))
 
 
 @lru_cache(maxsize=4096)
 def _total(counts: _Counts, delta: float) -> Total:
     if not counts:
         return Total(0.0, PLAIN, 0.0, 0.0, 0.0)
-    if any(kind.family == GAUSSIAN_OBJECTIVE for kind, _ in counts):
-        return _with_objectives(counts, delta)
     epsilons = np.array([kind.epsilon for kind, _ in counts])
     number = np.array([float(count) for _, count in counts])
     plain = float(number @ epsilons)
     found: dict[str, float] = {PLAIN: plain}
     if delta > 0.0:
         found[KAIROUZ] = kairouz(epsilons, number, delta)
-        name, exact = _exact(counts, delta)
-        found[name] = exact
+    exact = _exact(counts, delta) if delta > 0.0 else {}
+    found |= exact
     best = min(found, key=lambda accountant: found[accountant])
-    exact_found = found.get(LOSS_DISTRIBUTION, found.get(GAUSSIAN, found.get(BINOMIAL)))
     return Total(
         found[best],
         best,
         plain if math.isfinite(plain) else None,
         found[KAIROUZ] if delta > 0.0 and math.isfinite(plain) else None,
-        exact_found,
+        min(exact.values(), default=None),
     )
 
 
-def _with_objectives(counts: _Counts, delta: float) -> Total:
-    """Basic composition: (epsilon, delta) of each perturbed objective, and of all the other releases together."""
-    objectives = [(kind, count) for kind, count in counts if kind.family == GAUSSIAN_OBJECTIVE]
-    others = tuple((kind, count) for kind, count in counts if kind.family != GAUSSIAN_OBJECTIVE)
-    if delta == 0.0:
-        return Total(math.inf, OBJECTIVE, None, None, None)
-    share = delta / (sum(count for _, count in objectives) + bool(others))
-    epsilon = _total(others, share).epsilon if others else 0.0
-    for kind, count in objectives:
-        epsilon += count * gaussian_objective_epsilon(share, 1.0, kind.multiplier, kind.jacobian)
-    return Total(epsilon, OBJECTIVE, None, None, None)
+def zcdp(mechanisms: Iterable[Mechanism | None]) -> float | None:
+    """The smallest rho that is known of the releases together: they are rho-zCDP (Bun and Steinke 2016).
+
+    A Gaussian release has rho = 1 / (2 multiplier^2), an epsilon-private one at most epsilon^2 / 2 (Propositions 1.4
+    and 1.6); rhos add. None where a release has neither, which is Gaussian noise in an objective.
+    """
+    rho = 0.0
+    for kind in (_kind(mechanism) for mechanism in mechanisms if mechanism is not None):
+        if kind.family == GAUSSIAN_OBJECTIVE:
+            return None
+        rho += 1.0 / (2.0 * kind.multiplier**2) if kind.family == "gaussian" else kind.epsilon**2 / 2.0
+    return rho
+
+
+def gdp(mechanisms: Iterable[Mechanism | None]) -> float | None:
+    """The smallest mu that is known of the releases together: they are mu-GDP (Dong, Roth and Su 2022).
+
+    A Gaussian release has mu = 1 / multiplier, an epsilon-private one at most mu = 2 Phi^-1(1 / (1 + exp(-epsilon))),
+    where the trade-off curves meet on the diagonal; squares add. None for Gaussian noise in an objective.
+    """
+    from scipy.special import ndtri
+
+    squares = 0.0
+    for kind in (_kind(mechanism) for mechanism in mechanisms if mechanism is not None):
+        if kind.family == GAUSSIAN_OBJECTIVE:
+            return None
+        if kind.family == "gaussian":
+            squares += 1.0 / kind.multiplier**2
+        else:
+            squares += (
+                (2.0 * float(ndtri(1.0 / (1.0 + math.exp(kind.epsilon))))) ** 2 if kind.epsilon < 700 else math.inf
+            )
+    return math.sqrt(squares)
 
 
 def kairouz(epsilons: FloatArray, counts: FloatArray, delta: float) -> float:
@@ -279,22 +334,46 @@ def binomial(epsilon: float, releases: int, delta: float) -> float:
     return max(0.0, float(totals.max(initial=0.0)))
 
 
-def _exact(counts: _Counts, delta: float) -> tuple[str, float]:
+def _exact(counts: _Counts, delta: float) -> dict[str, float]:
+    """What each exact composition that applies says; empty where the numbers are too large for all of them."""
     inverse_squares = sum(count / kind.multiplier**2 for kind, count in counts if kind.family == "gaussian")
     mu = math.sqrt(inverse_squares)
-    others = [(kind, count) for kind, count in counts if kind.family != "gaussian"]
+    others = tuple((kind, count) for kind, count in counts if kind.family != "gaussian")
     if not others:
-        return GAUSSIAN, gaussian_epsilon(mu, delta)
-    if mu == 0.0 and len(others) == 1 and others[0][0].family not in set(NORMS):  # known by its epsilon only
-        return BINOMIAL, binomial(others[0][0].epsilon, others[0][1], delta)
-    from coordinator_free.privacy import loss_distribution
+        return {GAUSSIAN: gaussian_epsilon(mu, delta)}
+    found: dict[str, float] = {}
+    if mu == 0.0 and len(others) == 1 and others[0][0].is_pure:
+        found[BINOMIAL] = binomial(others[0][0].epsilon, others[0][1], delta)
+    elif all(kind.family != GAUSSIAN_OBJECTIVE for kind, _ in others):
+        found[LOSS_DISTRIBUTION] = _composed(others, mu, delta, planes=False)
+    if [(kind.family, count) for kind, count in counts] == [(GAUSSIAN_OBJECTIVE, 1)]:
+        found[PLANE] = gaussian_objective_epsilon(delta, 1.0, counts[0][0].multiplier, counts[0][0].jacobian)
+    elif any(kind.family in OBJECTIVES for kind, _ in others):
+        found[PLANE] = _composed(others, mu, delta, planes=True)
+    return {name: epsilon for name, epsilon in found.items() if math.isfinite(epsilon)}
+
+
+def _composed(others: _Counts, mu: float, delta: float, *, planes: bool) -> float:
+    """Epsilon by loss distributions, of ``others`` and of Gaussian releases of ``mu`` together.
+
+    ``planes``: of a perturbed objective the law of its noise in the plane of two records; else its pure epsilon alone.
+    """
+    from coordinator_free.privacy import loss_distribution as losses
 
     releases = sum(count for _, count in others) + (mu > 0.0)
-    variance = inverse_squares + sum(count * kind.spread**2 for kind, count in others)
+    variance = mu * mu + sum(count * kind.spread(planes) ** 2 for kind, count in others)
     step = math.sqrt(variance) / max(_FEWEST_STEPS, _STEPS * math.sqrt(releases))
     # A power of two: the grid stays the same while a budget is searched for or a ledger grows a little.
     step = 2.0 ** math.floor(math.log2(step))
-    parts = [loss_distribution.repeat(kind.loss(step), count) for kind, count in others]
+    for kind, _ in others:
+        step = losses.coarsest(step, *kind.grid(planes))
     if mu > 0.0:
-        parts.append(loss_distribution.gaussian(1.0 / mu, step))
-    return LOSS_DISTRIBUTION, float(loss_distribution.compose(parts).get_epsilon_for_delta(delta))
+        step = losses.coarsest(step, 104.0 * mu)
+    try:
+        parts = [(kind.loss(step, planes), count) for kind, count in others]
+    except losses.TooLargeError:
+        return math.inf
+    if mu > 0.0:
+        parts.append((losses.gaussian(1.0 / mu, step), 1))
+    certain = sum(count * kind.jacobian for kind, count in others if planes and kind.family in OBJECTIVES)
+    return certain + losses.composed_epsilon(parts, delta)
