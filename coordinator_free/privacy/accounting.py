@@ -104,9 +104,7 @@ class _Kind:
         shift = 1.0 / self.multiplier
         if planes and self.family == GAUSSIAN_OBJECTIVE:
             return 0.6 * shift
-        if planes and self.family == OBJECTIVE:
-            return min(2.0, shift) / math.sqrt(max(1, self.dimension)) / 4.0  # the masses lie at upper ends of cells
-        if self.family == "gamma-norm":
+        if self.family == "gamma-norm" or (planes and self.family == OBJECTIVE):
             return min(2.0, shift) / math.sqrt(max(1, self.dimension))
         return min(2.0, self.epsilon)
 
@@ -117,7 +115,7 @@ class _Kind:
         if planes and self.family == GAUSSIAN_OBJECTIVE:
             return losses.plane_gaussian_width(1.0 / self.multiplier), losses.MOST_CELLS
         if planes and self.family == OBJECTIVE:
-            return losses.plane_width(1.0 / self.multiplier), 4 * losses.MOST_QUADRATURES
+            return losses.plane_width(1.0 / self.multiplier), losses.MOST_QUADRATURES
         if self.family == "gamma-norm" and self.dimension > 1:
             return losses.gamma_norm_width(self.multiplier, self.dimension), losses.MOST_QUADRATURES
         return losses.laplace_width(1.0 / self.epsilon), losses.MOST_CELLS
