@@ -23,7 +23,7 @@ from coordinator_free.privacy.noise import Stream
 from coordinator_free.release import Release
 from coordinator_free.twin.run import reexecute
 from node.audit.recording import Recording, read_recording
-from node.folder.build import build
+from node.folder.build import same_build
 from node.folder.shard import read_secret, setting
 from node.places import agent_folder
 
@@ -85,7 +85,7 @@ def verify(folder: Path) -> Verdict:
     """Re-execute every release of the run in ``folder``; raises what `read_recording` and `read_secret` raise."""
     recording = read_recording(folder)
     run = recording.run
-    exact = build() == run.manifest["build"]
+    exact = same_build(run.manifest["build"])
     make = algorithm(str(run.manifest["algorithm"]))
     differences: list[Difference] = []
     stopped: list[Difference] = []

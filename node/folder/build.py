@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 def build() -> dict[str, Any]:
     """What bit-for-bit claims depend on: versions, the linear algebra library, the processor."""
-    names = ("numpy", "scipy", "networkx", "pyzmq", "msgpack", "mcap", "lz4", "dp-accounting", "pydantic")
+    names = ("numpy", "scipy", "networkx", "pyzmq", "msgpack", "mcap", "lz4", "pydantic")
     blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
     return {
         "python": platform.python_version(),
@@ -31,3 +32,10 @@ def _processor() -> str:
         return platform.processor()
     models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(models, platform.processor())
+
+
+def same_build(recorded: Mapping[str, Any]) -> bool:
+    """Whether ``recorded``, the `build` of a run, is this build; packages that are no longer used do not count."""
+    here = build()
+    packages = {name: recorded.get("packages", {}).get(name) for name in here["packages"]}
+    return here == {**recorded, "packages": packages}
