@@ -28,8 +28,11 @@ import numpy as np
 from mcap.writer import CompressionType, IndexType, Writer
 
 from coordinator_free.release import Release
-from node.traffic.information import salvage, verify_log
-from node.traffic.reader import TrafficLogError, TrafficLogReader, TrafficLogWriter
+from node.traffic.check import verify_log
+from node.traffic.format import TrafficLogError
+from node.traffic.reader import TrafficLogReader
+from node.traffic.salvage import salvage
+from node.traffic.writer import TrafficLogWriter
 from node.wire import Done, Hello, Parts, encode
 
 AGENTS, NEIGHBOURS, DIMENSION = 100, 10, 100

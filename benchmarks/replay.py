@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from coordinator_free.release import Release
-from node.traffic.reader import TrafficLogReader, TrafficLogWriter
+from node.traffic.reader import TrafficLogReader
+from node.traffic.writer import TrafficLogWriter
 from node.wire import Done, encode
 
 AGENTS, DIMENSION = 100, 100

@@ -19,7 +19,7 @@ from node.sockets.names import NamedEndpoints
 from node.sockets.names import endpoint as endpoint_of
 from node.traffic.completeness import CaptureCounter
 from node.traffic.eavesdropper import Eavesdropper, Heard, eavesdrop_on_run
-from node.traffic.reader import TrafficLogWriter
+from node.traffic.writer import TrafficLogWriter
 from node.worlds.parts import VERDICT
 
 _NUMBERED = re.compile(r"[0-9]{1,9}=")

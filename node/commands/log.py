@@ -11,19 +11,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from node.traffic.information import (
-    Selection,
-    filter_log,
-    information,
-    verify_log,
-    write_csv,
-    write_ndjson,
-    write_parquet,
-)
-from node.traffic.information import (
-    salvage as salvage_log,
-)
+from node.traffic.check import verify_log
+from node.traffic.export import write_csv, write_ndjson, write_parquet
+from node.traffic.information import information
 from node.traffic.reader import TrafficLogReader
+from node.traffic.salvage import filter_log
+from node.traffic.salvage import salvage as salvage_log
+from node.traffic.selection import Selection
 
 app = typer.Typer(no_args_is_help=True, help="Look into a traffic log: info, cat, filter, salvage, verify.")
 

@@ -11,10 +11,13 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from node.traffic.information import Selection
+from node.traffic.pacer import check_rate
+from node.traffic.publisher import Publisher
 from node.traffic.reader import TrafficLogReader
-from node.traffic.replay import ReplayReport, Stage, Terminal, check_rate, plan
+from node.traffic.replay import ReplayReport, plan
 from node.traffic.replay import replay as replay_log
+from node.traffic.selection import Selection
+from node.traffic.terminal import Terminal
 
 
 def replay(
@@ -86,12 +89,12 @@ def _play(
     total = None
     if summary is not None and selection == Selection(start=selection.start):
         total = summary.frames * loop
-    with Stage(to) as stage:
-        if stage.subscribers < wait_subscribers:
+    with Publisher(to) as publisher:
+        if publisher.subscribers < wait_subscribers:
             console.print(
-                f"waiting at {stage.endpoint} for {wait_subscribers} subscriber{'s' * (wait_subscribers > 1)}"
+                f"waiting at {publisher.endpoint} for {wait_subscribers} subscriber{'s' * (wait_subscribers > 1)}"
             )
-        stage.wait_for(wait_subscribers)
+        publisher.wait_for(wait_subscribers)
         bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -105,13 +108,13 @@ def _play(
         task = bars.add_task("replaying", total=total)
 
         def show(report: ReplayReport, paused: bool) -> None:
-            stage.notice()
+            publisher.notice()
             bars.update(task, completed=report.frames, description="paused" if paused else "replaying")
 
         with bars, Terminal() as terminal:
             return replay_log(
                 reader,
-                stage.say,
+                publisher.publish,
                 selection=selection,
                 rate=pace,
                 loops=loop,

@@ -14,7 +14,7 @@ import typer
 
 from node.processes import StopSignals
 from node.traffic.packet_files import Packet, packets
-from node.traffic.reader import TrafficLogWriter
+from node.traffic.writer import TrafficLogWriter
 from node.traffic.zmtp import RAW_IP, Wiretap
 
 _ALL_PROTOCOLS = 3

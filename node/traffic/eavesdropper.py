@@ -28,9 +28,11 @@ from node.processes import StopSignals, allow_many_files
 from node.sockets.agent_sockets import Endpoints, FileEndpoints
 from node.sockets.ear import Ear
 from node.sockets.names import NamedEndpoints
+from node.traffic.attachments import run_attachments
 from node.traffic.completeness import Capture, CaptureCounter
-from node.traffic.reader import TrafficLogError, TrafficLogWriter
+from node.traffic.format import TrafficLogError
 from node.traffic.run_logs import frames_of, logs_of, next_log
+from node.traffic.writer import TrafficLogWriter
 
 FRAME_LIMIT: Final = 64 << 20
 """Bytes of a frame's longest part; ZeroMQ hangs up on the sender of a longer one. Frames of more than three parts are
@@ -302,17 +304,6 @@ class Eavesdropper:
         except OSError as error:
             return replace(heard, failure=f"{self._log.path}: {error.strerror or error}")
         return heard
-
-
-def run_attachments(run: Path) -> dict[str, bytes]:
-    """What a run's log carries: the public part of the configuration, the graph, the manifest."""
-    from node.configuration.reading import dump_public, load
-
-    return {
-        "config.toml": dump_public(load(run / "config.toml")).encode(),
-        "topology.graphml": (run / "topology.graphml").read_bytes(),
-        "manifest.json": (run / "manifest.json").read_bytes(),
-    }
 
 
 def eavesdrop_on_run(

@@ -1,388 +1,49 @@
-"""The traffic log: every frame that the eavesdropper heard, as received, in one MCAP file.
+"""Reads a traffic log from a file that may be cut or damaged anywhere.
 
 Rules that hold here:
-- The log adds to a frame nothing but the listener's own time.
-- What was flushed is never lost: a chunk is written in one piece, and a file that is cut at any byte gives back every
-  whole chunk.
-- A SHA-256 chain runs over the frames; each chunk ends with a checkpoint of it.
-- Reading never trusts the file: lengths are bounded, checksums are compared, and damage is told, never raised, once
-  the file is known to be a traffic log.
-
-The file's layout is the MCAP library's: its record classes write and read everything but messages. Messages are packed
-here, because the library's writer takes 9 to 14 microseconds for each, which is all that an eavesdropper has for a
-release (`benchmarks/log.py`).
+- The file is never trusted: lengths are bounded and checksums are compared.
+- Damage is told, never raised, once the file is known to be a traffic log.
+- Frames pass through one at a time; no log has to fit into memory.
 """
 
 from __future__ import annotations
 
 import os
-import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 import lz4.frame
 import msgpack
-from mcap.data_stream import ReadDataStream, RecordBuilder
+from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
 from mcap.reader import make_reader
-from mcap.records import (
-    Attachment,
-    AttachmentIndex,
-    Channel,
-    Chunk,
-    ChunkIndex,
-    DataEnd,
-    Footer,
-    Header,
-    McapRecord,
-    Metadata,
-    MetadataIndex,
-    Statistics,
-    SummaryOffset,
+from mcap.records import Attachment, Channel, Chunk, Header, Metadata
+
+from node.traffic.format import (
+    AGENTS,
+    CHECKPOINTS,
+    EVENTS,
+    FIRST_AGENT,
+    MAGIC,
+    MESSAGE,
+    NUMBERS,
+    OTHER,
+    PREFIX,
+    PROFILE,
+    RECORD_LIMIT,
+    VERSION,
+    Checkpoint,
+    Damage,
+    Event,
+    Frame,
+    Summary,
+    TrafficLogError,
+    frame_of,
 )
-
-VERSION: Final = 1
-PROFILE: Final = "sottovoce-traffic/"
-ENCODING: Final = "msgpack"
-CHECKPOINTS: Final = "/checkpoints"
-EVENTS: Final = "/events"
-OTHER: Final = "/other"
-"""Channel of frames that name no agent."""
-
-_NUMBERS: Final = {CHECKPOINTS: 1, EVENTS: 2, OTHER: 3}
-"""Fixed, so that frames are told from what is none even where the chunk that names the channels is damaged."""
-_FIRST_AGENT: Final = 4
-
-CHUNK_BYTES: Final = 1 << 20
-RECORD_LIMIT: Final = 256 << 20
-"""No record of a log is longer, in bytes: a frame's three parts are at most 64 MiB each."""
-
-_AGENTS: Final = "/agents/agent-"
-_MAGIC: Final = b"\x89MCAP0\r\n"
-_MOST_CHANNELS: Final = 60_000
-_PREFIX = struct.Struct("<BQ")
-_MESSAGE = struct.Struct("<BQHIQQ")
-_TIME = struct.Struct("<Q")
-_SENDER = struct.Struct(">I")
-_pack = msgpack.Packer(use_bin_type=True, autoreset=True).pack
-
-
-class TrafficLogError(ValueError):
-    """The file is no traffic log, or of another version; or it cannot be written where it should be."""
-
-
-class Frame(NamedTuple):
-    """One message as the listener received it, at its own time (ns since 1970).
-
-    A frame that had not exactly three parts has them all in ``odd``, and empty bytes elsewhere.
-    """
-
-    time_ns: int
-    topic: bytes
-    header: bytes
-    body: bytes
-    odd: tuple[bytes, ...] | None = None
-
-    @property
-    def parts(self) -> tuple[bytes, ...]:
-        """The parts as received."""
-        return (self.topic, self.header, self.body) if self.odd is None else self.odd
-
-
-class Checkpoint(NamedTuple):
-    """The chain after ``frames`` frames, at the listener's time."""
-
-    time_ns: int
-    frames: int
-    chain: bytes
-
-
-class Event(NamedTuple):
-    """What was done to the run while it was heard, such as a fault that was injected."""
-
-    time_ns: int
-    fields: dict[str, Any]
-
-
-class Summary(NamedTuple):
-    """First and last time (ns), number of frames, and the agents heard, from a closed log's summary."""
-
-    first_ns: int
-    last_ns: int
-    frames: int
-    agents: tuple[int, ...]
-
-
-class Damage(NamedTuple):
-    """What of a file cannot be had: where it begins, how many bytes of the file, and what that means."""
-
-    offset: int
-    size: int
-    meaning: str
-
-
-def chain_start(attachments: Mapping[str, bytes]) -> bytes:
-    """The chain before the first frame: a digest of the log's version and attachments."""
-    return sha256(_pack(["sottovoce traffic log", VERSION, sorted(attachments.items())])).digest()
-
-
-def packed(parts: Sequence[bytes]) -> bytes:
-    """Parts as a log holds them: a msgpack list of byte strings."""
-    data: bytes = _pack(list(parts))
-    return data
-
-
-def chain_next(chain: bytes, time_ns: int, data: bytes) -> bytes:
-    """The chain after a frame whose parts the log holds as ``data``, which keeps their lengths apart."""
-    return sha256(chain + _TIME.pack(time_ns) + data).digest()
-
-
-def _channel_name(first: bytes) -> str:
-    return f"{_AGENTS}{_SENDER.unpack(first)[0]:04d}" if len(first) == 4 else OTHER
-
-
-def _frame(time_ns: int, parts: list[Any]) -> Frame:
-    if len(parts) == 3:
-        first, second, third = parts
-        if type(first) is type(second) is type(third) is bytes:
-            return Frame(time_ns, first, second, third)
-    elif all(type(part) is bytes for part in parts):
-        return Frame(time_ns, b"", b"", b"", tuple(parts))
-    raise ValueError("parts are not bytes")
-
-
-def _bytes_of(*records: McapRecord) -> bytes:
-    builder = RecordBuilder()
-    for record in records:
-        record.write(builder)
-    data: bytes = builder.end()  # type: ignore[no-untyped-call]
-    return data
-
-
-class TrafficLogWriter:
-    """Writes frames to a new file; refuses one that exists.
-
-    ``attachments`` (name to bytes) and the metadata are at the file's start, so that a truncated file has them. Errors
-    of the disk are raised as `OSError`; the file then ends with the last chunk that was written whole.
-    """
-
-    def __init__(
-        self,
-        path: Path | str,
-        attachments: Mapping[str, bytes] | None = None,
-        metadata: Mapping[str, str] | None = None,
-        *,
-        chunk_bytes: int = CHUNK_BYTES,
-    ) -> None:
-        attachments = dict(attachments or {})
-        self.path = Path(path)
-        try:
-            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        except FileExistsError:
-            raise TrafficLogError(f"{path} exists: a traffic log is never overwritten, name a new file") from None
-        except OSError as error:
-            raise TrafficLogError(f"{path} cannot be written: {error.strerror}") from None
-        self.frames = 0
-        """Frames written so far."""
-        self.chain = chain_start(attachments)
-        """The SHA-256 chain after the last frame."""
-        self._chunk_bytes = chunk_bytes
-        self._written = 0
-        self._crc = 0
-        self._failed = False
-        self._closed = False
-        self._channels: dict[bytes, int] = {}
-        self._records: list[Channel] = []
-        self._named: dict[str, int] = {}
-        self._counts: dict[int, int] = {}
-        self._chunks: list[ChunkIndex] = []
-        self._attached: list[AttachmentIndex] = []
-        self._described: list[MetadataIndex] = []
-        self._first = self._last = 0
-        self._pieces: list[bytes] = []
-        self._size = self._chunk_first = self._chunk_last = 0
-        self._new_chunk()
-        self._append(_MAGIC + _bytes_of(Header(f"{PROFILE}{VERSION}", "sottovoce")))
-        if metadata:
-            self._describe("sottovoce", metadata)
-        for name, data in attachments.items():
-            self._attach(name, data)
-
-    def __enter__(self) -> TrafficLogWriter:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def write(self, parts: Sequence[bytes], time_ns: int) -> None:
-        """Add a frame with its parts as received, heard at ``time_ns``."""
-        data = _pack(parts)
-        first = parts[0][:4]
-        channel = self._channels.get(first) or self._channel_of(first)
-        self.chain = sha256(self.chain + _TIME.pack(time_ns) + data).digest()
-        self._add(channel, self.frames, time_ns, data)
-        self.frames += 1
-        if self._size >= self._chunk_bytes:
-            self._finish_chunk()
-
-    def event(self, fields: Mapping[str, Any], time_ns: int) -> None:
-        """Add an event that is no frame."""
-        self._add(self._channel(EVENTS), self.frames, time_ns, _pack(dict(fields)))
-
-    def flush(self) -> None:
-        """Everything written so far is handed to the operating system as a whole chunk."""
-        if self._pieces:
-            self._finish_chunk()
-
-    def close(self, metadata: Mapping[str, Mapping[str, str]] | None = None) -> None:
-        """Flush, add ``metadata`` (name to strings), the summary and the end of the file."""
-        if self._closed:
-            return
-        self._closed = True
-        try:
-            if not self._failed:
-                self.flush()
-                for name, fields in (metadata or {}).items():
-                    self._describe(name, fields)
-                self._append(_bytes_of(DataEnd(self._crc)))
-                self._append(self._summary())
-        finally:
-            os.close(self._file)
-
-    def _add(self, channel: int, sequence: int, time_ns: int, data: bytes) -> None:
-        head = _MESSAGE.pack(Opcode.MESSAGE, 22 + len(data), channel, sequence & 0xFFFFFFFF, time_ns, time_ns)
-        self._pieces += (head, data)
-        self._size += 31 + len(data)
-        self._counts[channel] += 1
-        if time_ns > self._chunk_last:
-            self._chunk_last = time_ns
-        if time_ns < self._chunk_first:
-            self._chunk_first = time_ns
-
-    def _channel_of(self, first: bytes) -> int:
-        if len(first) != 4 or len(self._channels) >= _MOST_CHANNELS:
-            return self._channel(OTHER)
-        channel = self._channels[first] = self._channel(_channel_name(first))
-        return channel
-
-    def _channel(self, name: str) -> int:
-        number = self._named.get(name)
-        if number is None:
-            agents = len(self._named.keys() - _NUMBERS.keys())
-            number = self._named[name] = _NUMBERS.get(name, _FIRST_AGENT + agents)
-            record = Channel(id=number, topic=name, message_encoding=ENCODING, metadata={}, schema_id=0)
-            self._records.append(record)
-            self._counts[number] = 0
-            data = _bytes_of(record)
-            self._pieces.append(data)
-            self._size += len(data)
-        return number
-
-    def _new_chunk(self) -> None:
-        self._pieces = []
-        self._size = 0
-        self._chunk_first, self._chunk_last = (1 << 64) - 1, 0
-
-    def _finish_chunk(self) -> None:
-        self._add(
-            self._channel(CHECKPOINTS),
-            self.frames,
-            self._chunk_last,
-            _pack({"frames": self.frames, "chain": self.chain}),
-        )
-        plain = b"".join(self._pieces)
-        packed: bytes = lz4.frame.compress(plain)
-        start, first, last = self._written, self._chunk_first, self._chunk_last
-        self._first = first if not self._chunks else min(first, self._first)
-        self._last = max(last, self._last)
-        self._new_chunk()
-        record = Chunk(
-            compression="lz4",
-            data=packed,
-            message_start_time=first,
-            message_end_time=last,
-            uncompressed_crc=zlib.crc32(plain),
-            uncompressed_size=len(plain),
-        )
-        self._append(_bytes_of(record))
-        # No message indices: each chunk holds a little of every agent, so that a reader has to open it anyway.
-        self._chunks.append(
-            ChunkIndex(
-                chunk_length=self._written - start,
-                chunk_start_offset=start,
-                compression="lz4",
-                compressed_size=len(packed),
-                message_end_time=last,
-                message_index_length=0,
-                message_index_offsets={},
-                message_start_time=first,
-                uncompressed_size=len(plain),
-            )
-        )
-
-    def _attach(self, name: str, data: bytes) -> None:
-        media = {"json": "application/json", "toml": "application/toml", "graphml": "application/xml"}
-        record = Attachment(0, 0, name, media.get(name.rpartition(".")[2], "application/octet-stream"), data)
-        start = self._written
-        self._append(_bytes_of(record))
-        self._attached.append(AttachmentIndex(start, self._written - start, 0, 0, len(data), name, record.media_type))
-
-    def _describe(self, name: str, fields: Mapping[str, str]) -> None:
-        start = self._written
-        self._append(_bytes_of(Metadata(name, dict(fields))))
-        self._described.append(MetadataIndex(start, self._written - start, name))
-
-    def _append(self, data: bytes) -> None:
-        if self._failed:
-            raise OSError(f"{self.path} could not be written before")
-        view = memoryview(data)
-        try:
-            while view:
-                view = view[os.write(self._file, view) :]
-        except OSError:
-            self._failed = True
-            os.ftruncate(self._file, self._written)
-            raise
-        self._written += len(data)
-        self._crc = zlib.crc32(data, self._crc)
-
-    def _summary(self) -> bytes:
-        statistics = Statistics(
-            attachment_count=len(self._attached),
-            channel_count=len(self._records),
-            channel_message_counts=self._counts,
-            chunk_count=len(self._chunks),
-            message_count=sum(self._counts.values()),
-            message_end_time=self._last,
-            message_start_time=self._first,
-            metadata_count=len(self._described),
-            schema_count=0,
-        )
-        groups: list[tuple[Opcode, Sequence[McapRecord]]] = [
-            (Opcode.CHANNEL, self._records),
-            (Opcode.STATISTICS, [statistics]),
-            (Opcode.CHUNK_INDEX, self._chunks),
-            (Opcode.ATTACHMENT_INDEX, self._attached),
-            (Opcode.METADATA_INDEX, self._described),
-        ]
-        start = self._written
-        data, offsets = b"", b""
-        for opcode, records in groups:
-            if records:
-                group = _bytes_of(*records)
-                offsets += _bytes_of(SummaryOffset(opcode, start + len(data), len(group)))
-                data += group
-        footer = struct.pack("<BQQQ", Opcode.FOOTER, 20, start, start + len(data))
-        crc = zlib.crc32(data + offsets + footer)
-        return data + offsets + _bytes_of(Footer(start, start + len(data), crc)) + _MAGIC
 
 
 @dataclass
@@ -413,7 +74,7 @@ class TrafficLogReader:
             if name is CHECKPOINTS or name is EVENTS:
                 continue
             try:
-                frame = _frame(time_ns, msgpack.unpackb(data))
+                frame = frame_of(time_ns, msgpack.unpackb(data))
             except Exception:  # msgpack raises many kinds
                 self._unreadable(name, time_ns, data)
                 continue
@@ -430,11 +91,15 @@ class TrafficLogReader:
                 elif name is EVENTS:
                     item = Event(time_ns, dict(held))
                 else:
-                    item = _frame(time_ns, held)
+                    item = frame_of(time_ns, held)
             except Exception:  # msgpack raises many kinds
                 self._unreadable(name, time_ns, data)
                 continue
             yield item
+
+    def damage_as_json(self) -> list[dict[str, Any]]:
+        """``damage`` of the last iteration as a document holds it."""
+        return [damage._asdict() for damage in self.damage]
 
     def summary(self) -> Summary | None:
         """What the log's closing summary tells without reading the frames; None if the log was not closed."""
@@ -451,14 +116,14 @@ class TrafficLogReader:
             first_ns=found.statistics.message_start_time,
             last_ns=found.statistics.message_end_time,
             frames=sum(count for name, count in names.items() if name not in (CHECKPOINTS, EVENTS)),
-            agents=tuple(sorted(int(name[len(_AGENTS) :]) for name in names if name.startswith(_AGENTS))),
+            agents=tuple(sorted(int(name[len(AGENTS) :]) for name in names if name.startswith(AGENTS))),
         )
 
     def messages(self) -> Iterator[tuple[str, int, int, bytes]]:
         """(channel, time, sequence, data as the log holds it) of every message of every whole chunk."""
-        channels = {number: name for name, number in _NUMBERS.items()}
+        channels = {number: name for name, number in NUMBERS.items()}
         expected = 0
-        unpack, message = _MESSAGE.unpack_from, int(Opcode.MESSAGE)
+        unpack, message = MESSAGE.unpack_from, int(Opcode.MESSAGE)
         for opcode, offset, body in self._file_records():
             if opcode != Opcode.CHUNK:
                 continue
@@ -471,7 +136,7 @@ class TrafficLogReader:
                 if plain[at] == message and at + 31 <= end:
                     _, length, channel, sequence, time_ns, _ = unpack(plain, at)
                 else:
-                    _, length = _PREFIX.unpack_from(plain, at)
+                    _, length = PREFIX.unpack_from(plain, at)
                 after = at + 9 + length
                 if after > end or (plain[at] == message and length < 22):
                     self._lost(offset, len(body), "a chunk holds a record that does not fit into it")
@@ -494,7 +159,7 @@ class TrafficLogReader:
             record = Channel.read(ReadDataStream(BytesIO(data)))
         except Exception:  # a damaged name is only a name: frames carry their sender themselves
             return
-        if record.id >= _FIRST_AGENT:
+        if record.id >= FIRST_AGENT:
             channels[record.id] = record.topic
 
     def _unreadable(self, name: str, time_ns: int, data: bytes) -> None:
@@ -537,8 +202,8 @@ class TrafficLogReader:
         with file:
             size = os.fstat(file.fileno()).st_size
             magic = file.read(8)
-            if magic != _MAGIC:
-                what = "is cut within its first bytes" if size < 8 and _MAGIC.startswith(magic) else "is no traffic log"
+            if magic != MAGIC:
+                what = "is cut within its first bytes" if size < 8 and MAGIC.startswith(magic) else "is no traffic log"
                 raise TrafficLogError(f"{self.path} {what} (expected an MCAP file written by sottovoce)")
             crc = zlib.crc32(magic)
             at = 8
@@ -546,7 +211,7 @@ class TrafficLogReader:
                 prefix = file.read(9)
                 if len(prefix) < 9:
                     break
-                opcode, length = _PREFIX.unpack(prefix)
+                opcode, length = PREFIX.unpack(prefix)
                 if length > min(RECORD_LIMIT, size - at - 9):
                     break
                 body = file.read(length)
@@ -583,7 +248,7 @@ class TrafficLogReader:
     def _check_end(self, offset: int, body: bytes, crc: int, rest: bytes) -> None:
         if len(body) != 4 or int.from_bytes(body, "little") != crc:
             self._lost(offset, 0, "the checksum over all records does not agree: something between the chunks changed")
-        if rest.endswith(_MAGIC) and len(rest) > 37 and rest[-37] == Opcode.FOOTER:
+        if rest.endswith(MAGIC) and len(rest) > 37 and rest[-37] == Opcode.FOOTER:
             self.closed = True
         else:
             self._lost(offset, 0, "the closing summary is cut; no frame is lost")

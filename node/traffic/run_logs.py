@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from coordinator_free.release import Release
-from node.traffic.reader import Frame, TrafficLogError, TrafficLogReader
+from node.traffic.format import Frame, TrafficLogError
+from node.traffic.reader import TrafficLogReader
 from node.wire import Refused, decode
 
 

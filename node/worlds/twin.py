@@ -31,8 +31,8 @@ from node.folder.run import read_run
 from node.folder.shard import read_secret, setting
 from node.places import agent_folder
 from node.plug_ins import find_here
-from node.traffic.eavesdropper import run_attachments
-from node.traffic.reader import TrafficLogWriter
+from node.traffic.attachments import run_attachments
+from node.traffic.writer import TrafficLogWriter
 from node.wire import Done, Hello, encode
 
 SECOND = 1_000_000_000

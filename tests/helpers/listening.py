@@ -9,7 +9,7 @@ from typing import Any
 from node.sockets.agent_sockets import FixedEndpoints
 from node.traffic.completeness import CaptureCounter
 from node.traffic.eavesdropper import Eavesdropper, Heard
-from node.traffic.reader import TrafficLogWriter
+from node.traffic.writer import TrafficLogWriter
 
 
 class Listening:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from coordinator_free.release import Release
-from node.traffic.reader import TrafficLogWriter
+from node.traffic.writer import TrafficLogWriter
 from node.wire import Done, Hello, encode
 
 RUN = bytes(range(16))

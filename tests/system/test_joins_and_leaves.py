@@ -18,7 +18,8 @@ from node.folder.ledger import LedgerFile
 from node.folder.run import read_json, read_run
 from node.folder.shard import read_rows
 from node.places import agent_folder, shard_path
-from node.traffic.reader import Event, TrafficLogReader
+from node.traffic.format import Event
+from node.traffic.reader import TrafficLogReader
 from node.wire import Done
 from node.worlds import steps
 from tests.helpers.clusters import dealt, final, ran, said

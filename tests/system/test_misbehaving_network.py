@@ -11,7 +11,8 @@ import pytest
 from node.audit.verify import verify
 from node.faults.log import read_faults
 from node.folder.run import read_final, read_json
-from node.traffic.reader import Event, TrafficLogReader
+from node.traffic.format import Event
+from node.traffic.reader import TrafficLogReader
 from node.worlds import steps
 from tests.helpers.clusters import final, ran
 from tests.helpers.misbehaving_networks import AGENTS, LOSSY, ROUNDS, admm, descent, in_twin, lost_first, releases

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from node.traffic.reader import TrafficLogReader, TrafficLogWriter
+from node.traffic.reader import TrafficLogReader
+from node.traffic.writer import TrafficLogWriter
 from node.worlds.twin import run_twin
 from tests.helpers.audited_runs import GAUSSIAN, deal
 

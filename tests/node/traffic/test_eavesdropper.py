@@ -19,7 +19,8 @@ from node.folder.status import read_overheard
 from node.sockets.agent_sockets import FixedEndpoints
 from node.traffic.completeness import CaptureCounter
 from node.traffic.eavesdropper import GONE_SECONDS, QUIET_SECONDS, Eavesdropper, Situation, main, over
-from node.traffic.reader import TrafficLogReader, TrafficLogWriter
+from node.traffic.reader import TrafficLogReader
+from node.traffic.writer import TrafficLogWriter
 from node.wire import EAVESDROPPER
 from tests.helpers.listening import Listening
 from tests.helpers.speech import RUN, by_agent, conversation, done, hello, release

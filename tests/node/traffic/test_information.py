@@ -15,20 +15,14 @@ import numpy as np
 import pytest
 
 from coordinator_free.release import Release
-from node.traffic.information import (
-    COLUMNS,
-    Selection,
-    SelectionError,
-    capture_of,
-    filter_log,
-    information,
-    salvage,
-    verify_log,
-    write_csv,
-    write_ndjson,
-    write_parquet,
-)
-from node.traffic.reader import Frame, TrafficLogReader, TrafficLogWriter
+from node.traffic.check import verify_log
+from node.traffic.export import COLUMNS, write_csv, write_ndjson, write_parquet
+from node.traffic.format import Frame
+from node.traffic.information import information
+from node.traffic.reader import TrafficLogReader
+from node.traffic.salvage import filter_log, salvage
+from node.traffic.selection import Selection, SelectionError
+from node.traffic.writer import TrafficLogWriter
 from node.wire import encode
 from tests.helpers.speech import RUN, START_NS, conversation, done, hello, release, write_log
 from tests.helpers.traffic_logs import parts_of, record_offsets
@@ -59,7 +53,7 @@ def test_information_on_a_complete_log(tmp_path: Path) -> None:
 def test_information_names_agents_that_were_never_heard(tmp_path: Path) -> None:
     path = write_log(tmp_path / "a.mcap", [hello(0), release(0, 0), done(0, 0)], attachments=MANIFEST)
     assert information(path)["capture"]["silent"] == [1, 2, 3]
-    assert not capture_of(TrafficLogReader(path)).complete
+    assert not information(path)["capture"]["complete"]
 
 
 def test_information_on_an_empty_log(tmp_path: Path) -> None:

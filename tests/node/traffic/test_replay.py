@@ -14,10 +14,17 @@ import pytest
 import zmq
 
 from node.sockets.agent_sockets import FixedEndpoints
-from node.traffic import replay as module
-from node.traffic.information import Selection, SelectionError
-from node.traffic.reader import Frame, TrafficLogReader, TrafficLogWriter
-from node.traffic.replay import Key, ReplayError, Stage, Terminal, plan, replay
+from node.traffic import publisher as publisher_module
+from node.traffic import replay as replay_module
+from node.traffic import terminal as terminal_module
+from node.traffic.format import Frame
+from node.traffic.pacer import ReplayError
+from node.traffic.publisher import Publisher
+from node.traffic.reader import TrafficLogReader
+from node.traffic.replay import ReplayReport, plan, replay
+from node.traffic.selection import Selection, SelectionError
+from node.traffic.terminal import KeyPress, Terminal
+from node.traffic.writer import TrafficLogWriter
 from node.wire import own_name
 from tests.helpers.listening import Listening
 from tests.helpers.speech import START_NS, by_agent, conversation, done, hello, release, write_log
@@ -30,7 +37,7 @@ class Clock:
     now: float = 1000.0
     cost: float = 0.0
     said: list[tuple[float, tuple[bytes, ...]]] = field(default_factory=list)
-    keys: list[tuple[float, Key]] = field(default_factory=list)
+    keys: list[tuple[float, KeyPress]] = field(default_factory=list)
 
     def monotonic(self) -> float:
         return self.now
@@ -38,7 +45,7 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         self.now += seconds
 
-    def key(self, seconds: float) -> Key | None:
+    def key(self, seconds: float) -> KeyPress | None:
         """The next key of the script, if its time is within ``seconds``."""
         if self.keys and self.keys[0][0] <= self.now + seconds - 1000.0:
             at, key = self.keys.pop(0)
@@ -59,7 +66,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(module, "time", made)
+    monkeypatch.setattr(replay_module, "time", made)
+    monkeypatch.setattr(terminal_module, "time", made)
     return made
 
 
@@ -131,26 +139,26 @@ def test_a_start_offset_begins_the_time_line_there(tmp_path: Path, clock: Clock)
 
 
 def test_a_pause_is_cut_out_of_the_time_line(tmp_path: Path, clock: Clock) -> None:
-    clock.keys = [(0.05, Key.PAUSE), (7.05, Key.PAUSE)]
+    clock.keys = [(0.05, KeyPress.PAUSE), (7.05, KeyPress.PAUSE)]
     report = replay(log_at(tmp_path / "a.mcap", [0, 10, 100, 200]), clock.say, keys=clock.key)
     assert clock.times == pytest.approx([0, 0.01, 7.1, 7.2])
     assert report.worst_lateness == pytest.approx(0, abs=1e-9)
 
 
 def test_the_right_arrow_steps_while_paused(tmp_path: Path, clock: Clock) -> None:
-    clock.keys = [(0.05, Key.PAUSE), (1.0, Key.STEP), (2.0, Key.STEP), (3.05, Key.PAUSE)]
+    clock.keys = [(0.05, KeyPress.PAUSE), (1.0, KeyPress.STEP), (2.0, KeyPress.STEP), (3.05, KeyPress.PAUSE)]
     replay(log_at(tmp_path / "a.mcap", [0, 10, 100, 200, 300]), clock.say, keys=clock.key)
     assert clock.times == pytest.approx([0, 0.01, 1.0, 2.0, 3.3])
     clock.said.clear()
     clock.now = 1000.0
-    clock.keys = [(0.01, Key.STEP)]
+    clock.keys = [(0.01, KeyPress.STEP)]
     replay(TrafficLogReader(tmp_path / "a.mcap"), clock.say, keys=clock.key)
     assert clock.times == pytest.approx([0, 0.01, 0.1, 0.2, 0.3]), "it does nothing while playing"
 
 
 def test_as_fast_as_possible_can_be_paused(tmp_path: Path, clock: Clock) -> None:
     clock.cost = 0.06
-    clock.keys = [(0.0, Key.PAUSE), (5.0, Key.PAUSE)]
+    clock.keys = [(0.0, KeyPress.PAUSE), (5.0, KeyPress.PAUSE)]
     replay(log_at(tmp_path / "a.mcap", [0, 1, 2]), clock.say, rate=None, keys=clock.key)
     assert clock.times[0] == pytest.approx(5.0)
     assert clock.times == sorted(clock.times)
@@ -188,8 +196,13 @@ def test_keys_are_read_from_a_terminal_and_it_is_restored() -> None:
             assert termios.tcgetattr(terminal) != before
             os.write(controller, b" \x1b[Cx\x1bOC\x1b[D ")
             pressed = [keyboard.key(5.0) for _ in range(8)]
-        assert [key for key in pressed if key is not None] == [Key.PAUSE, Key.STEP, Key.STEP, Key.PAUSE]
-        assert pressed[:4] == [Key.PAUSE, Key.STEP, None, Key.STEP]
+        assert [key for key in pressed if key is not None] == [
+            KeyPress.PAUSE,
+            KeyPress.STEP,
+            KeyPress.STEP,
+            KeyPress.PAUSE,
+        ]
+        assert pressed[:4] == [KeyPress.PAUSE, KeyPress.STEP, None, KeyPress.STEP]
         assert termios.tcgetattr(terminal) == before
     finally:
         os.close(terminal)
@@ -219,10 +232,10 @@ def test_a_terminal_that_hangs_up_types_nothing(clock: Clock) -> None:
 
 def played(path: Path, endpoint: str, out: Path, **settings: object) -> list[Frame]:
     """What an eavesdropper logs of a replay as fast as possible."""
-    with Stage(endpoint) as stage:
+    with Publisher(endpoint) as publisher:
         listening = Listening(TrafficLogWriter(out), FixedEndpoints({0: endpoint}), [0])
-        stage.wait_for(1)
-        replay(TrafficLogReader(path), stage.say, rate=None, **settings)  # type: ignore[arg-type]
+        publisher.wait_for(1)
+        replay(TrafficLogReader(path), publisher.publish, rate=None, **settings)  # type: ignore[arg-type]
     listening.end()
     return list(TrafficLogReader(out))
 
@@ -240,7 +253,7 @@ def test_a_replay_of_a_replay_is_identical(tmp_path: Path) -> None:
 
 
 def test_nothing_is_lost_to_a_listener_that_is_slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "QUEUE", 10)
+    monkeypatch.setattr(publisher_module, "QUEUE", 10)
     said = conversation(5, 400)
     back = played(write_log(tmp_path / "a.mcap", said), f"ipc://{tmp_path}/stage", tmp_path / "b.mcap")
     assert [frame.parts for frame in back] == said
@@ -270,21 +283,21 @@ def test_it_waits_for_as_many_subscribers_as_it_should(tmp_path: Path) -> None:
     kinds: list[tuple[bytes, ...]] = [(b"",), (b"", own_name(None)), (b"", own_name(3))]
     sockets: list[zmq.Socket[bytes]] = []
     try:
-        with Stage(endpoint) as stage:
+        with Publisher(endpoint) as publisher:
             seen: list[int] = []
 
             def connect_next() -> None:
-                seen.append(stage.subscribers)
-                if len(sockets) < len(kinds) and stage.subscribers == len(sockets):
+                seen.append(publisher.subscribers)
+                if len(sockets) < len(kinds) and publisher.subscribers == len(sockets):
                     sockets.append(subscribe(context, endpoint, *kinds[len(sockets)]))
 
-            stage.wait_for(3, connect_next)
-            assert stage.subscribers == 3
+            publisher.wait_for(3, connect_next)
+            assert publisher.subscribers == 3
             assert seen == sorted(seen)
             sockets.pop().close(0)
-            while stage.subscribers == 3:
-                stage.notice(0.1)
-            assert stage.subscribers == 2
+            while publisher.subscribers == 3:
+                publisher.notice(0.1)
+            assert publisher.subscribers == 2
     finally:
         for socket in sockets:
             socket.close(0)
@@ -293,10 +306,10 @@ def test_it_waits_for_as_many_subscribers_as_it_should(tmp_path: Path) -> None:
 
 def test_it_never_takes_an_endpoint_away_from_others(tmp_path: Path) -> None:
     endpoint = f"ipc://{tmp_path}/stage"
-    with Stage(endpoint), pytest.raises(ReplayError, match="somebody speaks there"), Stage(endpoint):
+    with Publisher(endpoint), pytest.raises(ReplayError, match="another process publishes there"), Publisher(endpoint):
         pass
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(ReplayError, match="is no socket"), Stage(f"ipc://{tmp_path}/file"):
+    with pytest.raises(ReplayError, match="is no socket"), Publisher(f"ipc://{tmp_path}/file"):
         pass
     assert (tmp_path / "file").read_text() == "mine"
 
@@ -304,24 +317,24 @@ def test_it_never_takes_an_endpoint_away_from_others(tmp_path: Path) -> None:
 def test_a_socket_that_nobody_answers_at_is_taken(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(tmp_path / "stage"))
-    with Stage(f"ipc://{tmp_path}/stage") as stage:
-        assert stage.endpoint == f"ipc://{tmp_path}/stage"
+    with Publisher(f"ipc://{tmp_path}/stage") as publisher:
+        assert publisher.endpoint == f"ipc://{tmp_path}/stage"
 
 
 @pytest.mark.parametrize("endpoint", ["nonsense", "tcp://127.0.0.1", "udp://127.0.0.1:1", "ipc:///no/such/folder/x"])
 def test_an_endpoint_that_cannot_be_bound(endpoint: str) -> None:
-    with pytest.raises(ReplayError, match="cannot be bound"), Stage(endpoint):
+    with pytest.raises(ReplayError, match="cannot be bound"), Publisher(endpoint):
         pass
 
 
 def test_the_stage_tells_its_port() -> None:
-    with Stage("tcp://127.0.0.1:*") as stage:
-        assert int(stage.endpoint.rpartition(":")[2]) > 0
+    with Publisher("tcp://127.0.0.1:*") as publisher:
+        assert int(publisher.endpoint.rpartition(":")[2]) > 0
 
 
 def test_ticks_tell_how_far_it_is(tmp_path: Path, clock: Clock) -> None:
     told: list[int] = []
-    tick: Callable[[module.ReplayReport, bool], None] = lambda report, _paused: told.append(report.frames)  # noqa: E731
+    tick: Callable[[ReplayReport, bool], None] = lambda report, _paused: told.append(report.frames)  # noqa: E731
     replay(log_at(tmp_path / "a.mcap", [0, 500, 1000]), clock.say, tick=tick)
     assert told == sorted(told)
     assert len(told) >= 10

@@ -18,17 +18,9 @@ from mcap.records import Chunk, Message
 from mcap.stream_reader import StreamReader, breakup_chunk
 from mcap.writer import CompressionType, Writer
 
-from node.traffic.reader import (
-    Checkpoint,
-    Event,
-    Frame,
-    TrafficLogError,
-    TrafficLogReader,
-    TrafficLogWriter,
-    chain_next,
-    chain_start,
-    packed,
-)
+from node.traffic.format import Checkpoint, Event, Frame, TrafficLogError, chain_next, chain_start, packed
+from node.traffic.reader import TrafficLogReader
+from node.traffic.writer import TrafficLogWriter
 from tests.helpers.speech import START_NS, conversation, release, write_log
 from tests.helpers.traffic_logs import parts_of, record_offsets
 
@@ -309,7 +301,7 @@ def test_a_full_disk_leaves_every_whole_chunk(tmp_path: Path, monkeypatch: pytes
 
 
 def test_senders_without_end_do_not_exhaust_the_channels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("node.traffic.reader._MOST_CHANNELS", 3)
+    monkeypatch.setattr("node.traffic.writer._MOST_CHANNELS", 3)
     said = [release(i, 0) for i in range(10)]
     path = write_log(tmp_path / "a.mcap", said)
     assert parts_of(path) == said

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from node.traffic.reader import Event, TrafficLogReader
+from node.traffic.format import Event
+from node.traffic.reader import TrafficLogReader
 from node.traffic.zmtp import Zmtp
 from tests.helpers.clusters import AGENTS, ran, table
 from tests.helpers.traffic_logs import assert_the_eavesdroppers_log, run_id

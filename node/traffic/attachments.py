@@ -1,0 +1,53 @@
+"""What of a run travels inside its log: the public configuration, the graph and the manifest.
+
+A log is read with nothing else at hand: these say which agents and which run to expect in it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from node.traffic.completeness import CaptureCounter
+from node.traffic.reader import TrafficLogReader
+
+
+def run_attachments(run: Path) -> dict[str, bytes]:
+    """What a run's log carries: the public part of the configuration, the graph, the manifest."""
+    from node.configuration.reading import dump_public, load
+
+    return {
+        "config.toml": dump_public(load(run / "config.toml")).encode(),
+        "topology.graphml": (run / "topology.graphml").read_bytes(),
+        "manifest.json": (run / "manifest.json").read_bytes(),
+    }
+
+
+def manifest_of(reader: TrafficLogReader) -> dict[str, Any]:
+    """The run's manifest as the log carries it; empty if it carries none that can be read."""
+    try:
+        found = json.loads(reader.attachments.get("manifest.json", b"{}"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def agents_of(reader: TrafficLogReader) -> frozenset[int] | None:
+    """The log's agents, from its manifest or its summary; None if it has neither."""
+    agents = manifest_of(reader).get("agents")
+    if type(agents) is int and agents >= 0:
+        return frozenset(range(agents))
+    summary = reader.summary()
+    return frozenset(summary.agents) if summary is not None else None
+
+
+def counter_for(reader: TrafficLogReader) -> CaptureCounter:
+    """A counter that expects what the log's manifest names, or whatever is heard where there is none."""
+    manifest = manifest_of(reader)
+    agents, run = manifest.get("agents"), manifest.get("run")
+    try:
+        run_id = bytes.fromhex(run) if isinstance(run, str) else None
+    except ValueError:
+        run_id = None
+    return CaptureCounter(run_id, range(agents) if type(agents) is int and agents >= 0 else None)

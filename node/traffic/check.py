@@ -1,0 +1,59 @@
+"""Checks a traffic log against itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from node.traffic.attachments import counter_for, manifest_of
+from node.traffic.format import Checkpoint, Frame, chain_next, chain_start, packed
+from node.traffic.reader import TrafficLogReader
+
+
+def verify_log(path: Path | str) -> dict[str, Any]:
+    """Check a log against itself: checksums, the chain at every checkpoint, indices, sizes.
+
+    ``ok`` means that the file is whole and unchanged since it was written, that no index was heard with two bodies,
+    and that all releases have one size. Whether everything was heard is ``capture``. A chain proves nothing against
+    somebody who writes the whole file anew, unless ``chain`` is compared with what the eavesdropper printed.
+    """
+    reader = TrafficLogReader(path)
+    counter = counter_for(reader)
+    chain = chain_start(reader.attachments)
+    frames = checkpoints = since = 0
+    broken: list[dict[str, Any]] = []
+    sizes: Counter[int] = Counter()
+    for item in reader.items():
+        if isinstance(item, Frame):
+            chain = chain_next(chain, item.time_ns, packed(item.parts))
+            frames += 1
+            header = counter.hear(item.parts)
+            if header is not None and header["kind"] == "release":
+                sizes[len(item.body)] += 1
+        elif isinstance(item, Checkpoint):
+            checkpoints += 1
+            if (item.chain, item.frames) != (chain, frames):
+                broken.append({"from_frame": since, "to_frame": item.frames, "time_ns": item.time_ns})
+                # From here on the log is checked against what it says itself, so that each change is told once.
+                chain, frames = item.chain, item.frames
+            since = frames
+    unsealed = frames - since
+    verdict = counter.verdict()
+    dimension = manifest_of(reader).get("dimension")
+    expected = 8 * dimension if type(dimension) is int else max(sizes, key=lambda size: sizes[size], default=None)
+    odd = {str(size): count for size, count in sorted(sizes.items()) if size != expected}
+    return {
+        "log": str(path),
+        "ok": not (reader.damage or broken or unsealed or verdict.redrawn or odd),
+        "damage": reader.damage_as_json(),
+        "chain": chain.hex(),
+        "checkpoints": checkpoints,
+        "frames": frames,
+        "chain_broken": broken,
+        "frames_after_last_checkpoint": unsealed,
+        "redrawn": [list(pair) for pair in verdict.redrawn],
+        "other_sizes": odd,
+        "refused": verdict.refused,
+        "capture": {**verdict.as_results(), "in_words": verdict.in_words()},
+    }

@@ -1,0 +1,127 @@
+"""The socket that a replay publishes on.
+
+Rules that hold here:
+- It binds and never connects: a replay sends nothing into a run by itself.
+- It never takes an endpoint away from another process.
+- No frame is dropped: a subscriber that cannot keep up makes the replay wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+import zmq
+
+from node.sockets.agent_sockets import send
+from node.traffic.format import Frame
+from node.traffic.pacer import ReplayError
+from node.wire import EVERYBODY
+
+QUEUE: Final = 10_000
+"""Frames that may wait for one subscriber before the replay waits for it."""
+LINGER_SECONDS: Final = 30
+LOOK_SECONDS: Final = 0.1
+
+
+class Publisher:
+    """An XPUB socket at ``endpoint``, as a context manager; raises `ReplayError` where it cannot be bound."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._context = zmq.Context(io_threads=1)
+        self._socket = self._context.socket(zmq.XPUB)
+        self._socket.sndhwm = QUEUE
+        self._socket.setsockopt(zmq.XPUB_NODROP, 1)
+        self._socket.setsockopt(zmq.XPUB_VERBOSER, 1)
+        self._socket.ipv6 = endpoint.startswith("tcp://[")
+        self.endpoint = ""
+        self._everything = 0
+        self._names = 0
+        try:
+            _refuse_occupied(endpoint)
+            self._socket.bind(endpoint)
+        except zmq.ZMQError as error:
+            self._end(0)
+            raise ReplayError(
+                f"--to {endpoint}: cannot be bound: {error.strerror or error} "
+                "(accepted: tcp://ADDRESS:PORT or ipc://PATH that no process uses)"
+            ) from None
+        except ReplayError:
+            self._end(0)
+            raise
+        bound = self._socket.getsockopt(zmq.LAST_ENDPOINT)
+        assert isinstance(bound, bytes)
+        self.endpoint = bound.rstrip(b"\0").decode()
+
+    def __enter__(self) -> Publisher:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._end(0 if kind is not None else 1000 * LINGER_SECONDS)
+
+    def _end(self, linger_ms: int) -> None:
+        self._socket.close(linger_ms)
+        self._context.term()
+        path = _ipc_path(self.endpoint)
+        if path is not None:
+            path.unlink(missing_ok=True)
+
+    @property
+    def subscribers(self) -> int:
+        """Number of subscribers: those to everything, or those with a name of their own, whichever are more.
+
+        An agent and an eavesdropper subscribe to their own name; a plain subscriber subscribes to everything.
+        """
+        return max(self._everything, self._names)
+
+    def notice(self, seconds: float = 0.0) -> None:
+        """Count subscriptions that came or went, waiting for the first one up to ``seconds``."""
+        if seconds > 0 and not self._socket.poll(round(1000 * seconds)):
+            return
+        with contextlib.suppress(zmq.Again):
+            while True:
+                event = self._socket.recv(zmq.NOBLOCK)
+                change = 1 if event[:1] == b"\1" else -1
+                if event[1:] == b"":
+                    self._everything += change
+                elif len(event) == 9 and int.from_bytes(event[1:5], "big") == EVERYBODY:
+                    self._names += change
+
+    def wait_for(self, subscribers: int, tick: Callable[[], None] = lambda: None) -> None:
+        """Wait for so many subscribers; ``tick`` is called a few times a second."""
+        while self.subscribers < subscribers:
+            self.notice(LOOK_SECONDS)
+            tick()
+
+    def publish(self, frame: Frame) -> None:
+        """Send a frame; waits while a subscriber's queue is full."""
+        send(self._socket, frame.parts)
+
+
+def _ipc_path(endpoint: str) -> Path | None:
+    return Path(endpoint.removeprefix("ipc://")) if endpoint.startswith("ipc://") and "@" not in endpoint else None
+
+
+def _refuse_occupied(endpoint: str) -> None:
+    """Refuse an ipc path at which a process answers: binding would take it away from that process."""
+    path = _ipc_path(endpoint)
+    if path is None or not path.exists():
+        return
+    if not path.is_socket():
+        raise ReplayError(f"--to {endpoint}: {path} exists and is no socket; give a path that does not exist")
+    with socket.socket(socket.AF_UNIX) as door:
+        try:
+            door.connect(str(path))
+        except ConnectionRefusedError:
+            return
+        except OSError as error:
+            raise ReplayError(f"--to {endpoint}: {path} exists and cannot be tried ({error.strerror})") from None
+    raise ReplayError(
+        f"--to {endpoint}: another process publishes there, perhaps an agent of a run; give another endpoint"
+    )

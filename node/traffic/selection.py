@@ -1,0 +1,116 @@
+"""Which frames of a log are meant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from node.traffic.attachments import agents_of
+from node.traffic.format import Frame
+from node.traffic.reader import TrafficLogReader
+from node.wire import Done, Hello, Refused, decode
+
+
+class SelectionError(ValueError):
+    """A selection that the log cannot have; one line."""
+
+
+def sender_of(frame: Frame) -> int | None:
+    """The agent that the topic names, None if it names none."""
+    return int.from_bytes(frame.topic[:4], "big") if len(frame.topic) == 8 else None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which frames of a log are meant: all that satisfy every condition, in file order.
+
+    ``start`` and ``duration`` are in seconds from the log's first frame; ``rounds`` is (first, last), both included,
+    and chooses among releases only. Frames that name no agent are left out where ``agents`` are chosen.
+    """
+
+    agents: frozenset[int] | None = None
+    excluded: frozenset[int] = frozenset()
+    start: float = 0.0
+    duration: float | None = None
+    rounds: tuple[int, int] | None = None
+    limit: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        agents: Collection[int] = (),
+        excluded: Collection[int] = (),
+        *,
+        start: float = 0.0,
+        duration: float | None = None,
+        rounds: tuple[int, int] | None = None,
+        limit: int | None = None,
+    ) -> Selection:
+        """A selection as a command line gives it; raises `SelectionError`."""
+        if not (math.isfinite(start) and start >= 0):
+            raise SelectionError(f"--start-offset {start:g}: should be at least 0 (seconds from the log's start)")
+        if duration is not None and not duration > 0:
+            raise SelectionError(f"--duration {duration:g}: should be above 0 (seconds)")
+        if limit is not None and limit < 1:
+            raise SelectionError(f"--limit {limit}: should be at least 1 (frames)")
+        if rounds is not None and not 0 <= rounds[0] <= rounds[1]:
+            raise SelectionError(f"--rounds {rounds[0]}-{rounds[1]}: should be FIRST-LAST with 0 <= FIRST <= LAST")
+        return cls(frozenset(agents) or None, frozenset(excluded), start, duration, rounds, limit)
+
+    def check(self, reader: TrafficLogReader) -> None:
+        """Raise `SelectionError` if it names agents that the log has not, as far as the log can tell at once."""
+        known = agents_of(reader)
+        if known is None:
+            return
+        for agent in sorted((self.agents or frozenset()) | self.excluded):
+            if agent not in known:
+                shown = f"{min(known)} to {max(known)}" if known else "none"
+                raise SelectionError(f"agent {agent} is not in {reader.path}; its agents: {shown}")
+
+    def apply(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+        """The frames meant."""
+        taken = 0
+        first: int | None = None
+        for frame in frames:
+            if first is None:
+                first = frame.time_ns
+            since = (frame.time_ns - first) * 1e-9
+            if since < self.start or (self.duration is not None and since >= self.start + self.duration):
+                continue
+            sender = sender_of(frame)
+            if (self.agents is not None and sender not in self.agents) or sender in self.excluded:
+                continue
+            if self.rounds is not None and not self._in_rounds(frame):
+                continue
+            yield frame
+            taken += 1
+            if taken == self.limit:
+                return
+
+    def _in_rounds(self, frame: Frame) -> bool:
+        assert self.rounds is not None
+        try:
+            message = decode(frame.parts)
+        except Refused:
+            return False
+        if isinstance(message, Hello | Done):
+            return True
+        return message.round is not None and self.rounds[0] <= message.round <= self.rounds[1]
+
+    def in_words(self) -> str:
+        """What was chosen, for the log that is made of it."""
+        words = []
+        if self.agents is not None:
+            words.append("agents " + ", ".join(map(str, sorted(self.agents))))
+        if self.excluded:
+            words.append("without agents " + ", ".join(map(str, sorted(self.excluded))))
+        if self.start:
+            words.append(f"from {self.start:g} s")
+        if self.duration is not None:
+            words.append(f"for {self.duration:g} s")
+        if self.rounds is not None:
+            words.append(f"rounds {self.rounds[0]} to {self.rounds[1]}")
+        if self.limit is not None:
+            words.append(f"at most {self.limit} frames")
+        return "; ".join(words) or "everything"
