@@ -10,7 +10,7 @@ import numpy as np
 from node.drawing import GRID_INK, INK, MUTED
 
 if TYPE_CHECKING:
-    from node.audit.auditor import Audit
+    from node.audit.report import Audit
 
 ACCOUNTED, ATTACKED = "#1f77b4", "#d1495b"
 _SEPARATE = 120

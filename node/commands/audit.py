@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -15,7 +15,7 @@ from rich.table import Table
 from node.folder.whole import write_whole
 
 if TYPE_CHECKING:
-    from node.audit.auditor import Audit
+    from node.audit.report import Audit, CaptureReport, NoiseReport
 
 _ROWS = 20
 
@@ -35,8 +35,8 @@ def audit(
 
     Example: sottovoce audit runs/schools --trials 2000
     """
-    from node.audit.auditor import AuditError
     from node.audit.auditor import audit as examine
+    from node.audit.report import AuditError
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
     if self_test:
@@ -48,7 +48,7 @@ def audit(
         found = examine(run, trials=trials, confidence=confidence, agents=agent or (), record=_record(record))
     _write(run, found)
     if as_json:
-        print(json.dumps(found.as_json(), indent=1))
+        print(json.dumps(found.to_json(), indent=1, allow_nan=False))
     else:
         show(found, run, console)
     if not found.ok:
@@ -56,7 +56,7 @@ def audit(
 
 
 def _record(text: str) -> int | None:
-    from node.audit.auditor import AuditError
+    from node.audit.report import AuditError
 
     if text == "worst":
         return None
@@ -71,7 +71,7 @@ def _write(run: Path, found: Audit) -> None:
     from node.audit.picture import audit_picture
     from node.drawing import drawable
 
-    write_whole(run / "audit.json", (json.dumps(found.details(), indent=1) + "\n").encode())
+    write_whole(run / "audit.json", (json.dumps(found.details(), indent=1, allow_nan=False) + "\n").encode())
     picture = audit_picture(found) if drawable() else None
     if picture is not None:
         write_whole(run / "audit.png", picture)
@@ -84,9 +84,9 @@ def show(found: Audit, run: Path, console: Console) -> None:
     parts.add_column(style="bold")
     parts.add_column()
     parts.add_row("capture", _capture(found.capture))
-    parts.add_row("ledger", _verdict(found.ledger["ok"], f"{found.ledger['charged']} indices charged"))
+    parts.add_row("ledger", _verdict(found.ledger.ok, f"{found.ledger.charged} indices charged"))
     parts.add_row("noise", _noise(found.noise))
-    for name, text in _others(found.others):
+    for name, text in _others(found):
         parts.add_row(name, text)
     console.print(parts)
     console.print()
@@ -107,44 +107,43 @@ def _verdict(ok: bool, text: str) -> str:
     return f"[green]ok[/], {text}" if ok else f"[red]failed[/], {text}"
 
 
-def _capture(capture: dict[str, Any]) -> str:
-    told = f"{capture['releases']} releases, {capture['repeats']} repeats"
-    if capture["complete"]:
+def _capture(capture: CaptureReport) -> str:
+    told = f"{capture.releases} releases, {capture.repeats} repeats"
+    if capture.complete:
         return f"[green]complete[/], {told}"
-    lacking = sum(len(ranges) for ranges in capture["missing"].values())
-    return f"[yellow]incomplete[/], {told}, {lacking} gaps in what {len(capture['missing'])} agents said"
+    gaps = sum(len(ranges) for ranges in capture.missing.values())
+    return f"[yellow]incomplete[/], {told}, {gaps} gaps in the releases of {len(capture.missing)} agents"
 
 
-def _noise(noise: dict[str, Any]) -> str:
-    if noise["releases"] == 0:
+def _noise(noise: NoiseReport) -> str:
+    if noise.releases == 0:
         return "nothing to test"
-    return _verdict(noise["ok"], f"{noise['releases']} releases inverted, p = {noise['p_value']:.2g} over all tests")
+    return _verdict(noise.ok, f"{noise.releases} releases inverted, p = {noise.p_value:.2g} over all tests")
 
 
-def _others(others: dict[str, Any]) -> list[tuple[str, str]]:
-    found = []
-    rebuilt = others.get("reconstruction")
-    if rebuilt:
-        told = f"cosine {rebuilt['principal']:.3f} on average (chance: 99% below {rebuilt['chance']:.3f})"
-        found.append(("reconstruction", told))
-    members = others.get("membership")
-    if members and members["auc"] is not None:
+def _others(found: Audit) -> list[tuple[str, str]]:
+    rows = []
+    if found.reconstruction is not None:
+        rebuilt = found.reconstruction
+        told = f"cosine {rebuilt.principal:.3f} on average (chance: 99% below {rebuilt.chance:.3f})"
+        rows.append(("reconstruction", told))
+    if found.membership is not None:
+        members = found.membership
         told = (
-            f"AUC {members['auc']:.3f} (chance 0.5 ± {members['deviation']:.3f}), "
-            f"{members['true_positives']:.1%} of members found at 1% false positives"
+            f"AUC {members.auc:.3f} (chance 0.5 ± {members.deviation:.3f}), "
+            f"{members.true_positives:.1%} of members found at 1% false positives"
         )
-        found.append(("membership", told))
-    channels = others.get("side_channels") or []
-    if channels:
-        most = channels[0]
+        rows.append(("membership", told))
+    if found.side_channels:
+        most = found.side_channels[0]
         told = (
             "traffic is the same for all agents"
-            if most["constant"]
-            else f"most telling: {most['measure']} with {most['data']}, rank correlation {most['rho']:+.2f}, "
-            f"p = {most['corrected']:.2g} corrected"
+            if most.constant
+            else f"most telling: {most.measure} with {most.data}, rank correlation {most.rho:+.2f}, "
+            f"p = {most.corrected:.2g} corrected"
         )
-        found.append(("side channels", told))
-    return found
+        rows.append(("side channels", told))
+    return rows
 
 
 def _agents(found: Audit) -> Table:

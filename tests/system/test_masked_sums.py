@@ -157,8 +157,8 @@ def test_a_private_masked_run_that_loses_a_party_has_the_noise_that_was_charged(
     assert [failure["who"] for failure in watch.failures] == [f"agent-{VICTIM:04d}"]
     found = audit(folder, trials=500, secret=bytes(32))
     assert found.ok, found.findings
-    assert found.noise["releases"] == 4
-    assert found.others["masked_sums"]["sums"] == 4
+    assert found.noise.releases == 4
+    assert found.masked_sums.sums == 4
     for agent in found.agents:
         assert agent.attacked <= agent.accounted <= 1.0
 

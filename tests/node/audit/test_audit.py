@@ -11,7 +11,8 @@ import pytest
 from coordinator_free.agents.averages import aggregating, averaging
 from coordinator_free.aggregation import masking
 from coordinator_free.privacy.mechanisms import GRID, Gaussian
-from node.audit.auditor import AuditError, audit
+from node.audit.auditor import audit
+from node.audit.report import AuditError, LedgerReport
 from node.traffic.reader import TrafficLogReader
 from node.worlds.twin import run_twin
 from tests.helpers.audited_runs import GAUSSIAN, LAPLACE, deal, is_release, release
@@ -23,10 +24,10 @@ SECRET = bytes(range(32))
 def test_a_correct_run_has_no_finding_and_attacked_stays_below_accounted(private):
     found = audit(private, trials=300, secret=SECRET)
     assert found.ok, found.findings
-    assert found.capture["complete"]
-    assert found.ledger == {"ok": True, "charged": 80, "heard": 80, "findings": 0}
-    assert found.noise["ok"]
-    assert found.noise["releases"] == 80
+    assert found.capture.complete
+    assert found.ledger == LedgerReport(ok=True, charged=80, heard=80, findings=0)
+    assert found.noise.ok
+    assert found.noise.releases == 80
     assert len(found.agents) == 8
     for agent in found.agents:
         assert agent.budget == 2.0
@@ -42,7 +43,7 @@ def test_a_correct_run_has_no_finding_and_attacked_stays_below_accounted(private
 def test_json_has_exactly_the_promised_keys(private, capsys):
     assert run_cli("audit", str(private), "--trials", "50", "--agent", "2", "--json") == 0
     document = json.loads(capsys.readouterr().out)
-    assert list(document) == ["capture", "ledger", "noise", "agents", "findings", "ok"]
+    assert list(document) == ["version", "capture", "ledger", "noise", "agents", "findings", "ok"]
     assert document["ok"] is True
     assert [entry["agent"] for entry in document["agents"]] == list(range(8))
     assert set(document["agents"][0]) == {"agent", "budget", "accounted", "attacked", "trials", "confidence"}
@@ -66,8 +67,8 @@ def test_without_privacy_the_attack_is_perfect_and_a_record_is_rebuilt(open_run)
     for agent in found.agents:
         assert agent.accounted is None
         assert agent.attacked == agent.ceiling > 3.0
-    assert found.noise["releases"] == 0
-    assert all(entry["principal"] > 0.99 for entry in found.others["reconstruction"]["agents"])
+    assert found.noise.releases == 0
+    assert all(entry.principal > 0.99 for _, entry in found.reconstruction.agents)
 
 
 def test_laplace_runs_are_audited_too(tmp_path):
@@ -87,7 +88,7 @@ def test_of_a_run_with_one_charged_release_the_rest_is_free(tmp_path, anchor, me
     run_twin(folder)
     found = audit(folder, trials=200, agents=[0], secret=SECRET)
     assert found.ok, found.findings
-    assert found.noise["releases"] == 8
+    assert found.noise.releases == 8
     assert found.agents[0].accounted == pytest.approx(1.0, rel=1e-2)  # pure 1 is less at a delta
     assert found.agents[0].attacked is not None, found.agents[0]
     assert found.agents[0].attacked <= found.agents[0].accounted
@@ -102,7 +103,7 @@ def test_less_noise_than_charged_is_found(tmp_path, monkeypatch, fraction):
     monkeypatch.undo()
     found = audit(folder, trials=20, agents=[0], secret=SECRET)
     assert not found.ok
-    assert found.noise["p_value"] < 1e-6
+    assert found.noise.p_value < 1e-6
     assert any("scale" in finding for finding in found.findings)
 
 
@@ -139,14 +140,14 @@ def test_redrawn_noise_is_found(private, rewrite):
 
     rewrite(private, twice)
     findings = audit(private, trials=20, agents=[0], secret=SECRET).findings
-    assert findings == ["agent 2 release 4: heard with two different bodies, its noise was drawn again"]
+    assert findings == ("agent 2 release 4: heard with two different bodies, its noise was drawn again",)
 
 
 def test_repeats_of_the_same_bytes_are_no_finding(private, rewrite):
     rewrite(private, lambda parts: [parts, parts])
     found = audit(private, trials=20, agents=[0], secret=SECRET)
     assert found.ok, found.findings
-    assert found.capture["repeats"] == 80
+    assert found.capture.repeats == 80
 
 
 def test_a_value_off_the_grid_is_found(private, rewrite):
@@ -186,7 +187,7 @@ def test_a_header_that_says_more_than_it_may_is_found(private, rewrite):
 def test_an_incomplete_capture_is_said_and_makes_no_finding(private, rewrite):
     rewrite(private, lambda parts: [] if is_release(parts, 6, 9) else [parts])
     found = audit(private, trials=20, agents=[0], secret=SECRET)
-    assert not found.capture["complete"]
+    assert not found.capture.complete
     assert any("agent 6: 9" in note and "at least" in note for note in found.notes)
     assert found.ok, found.findings
 
@@ -205,7 +206,7 @@ def test_an_agent_whose_inputs_were_not_heard_is_left_out_by_name(private, rewri
     assert tried[5].attacked is None
     assert f"release {used[0][1]} of agent 6" in tried[5].why
     assert tried[2].attacked is not None
-    assert 5 in found.noise["not_tested"]
+    assert 5 in found.noise.not_tested
 
 
 def test_an_over_spent_budget_is_found(private, tmp_path):
@@ -288,8 +289,8 @@ def test_a_published_claim_is_refuted_by_the_attack_and_an_honest_one_is_not(tmp
         folder = deal(tmp_path / observer, privacy, learning, records="[16, 16]")
         run_twin(folder)
         found = audit(folder, trials=2000, agents=[0], secret=SECRET)
-        assert found.ledger["ok"], found.findings
-        assert found.noise["ok"]
+        assert found.ledger.ok, found.findings
+        assert found.noise.ok
         assert found.agents[0].accounted == pytest.approx(0.25, rel=1e-3)
         shown[observer] = found
     refuted, honest = shown["as_published"], shown["releases"]
@@ -329,12 +330,12 @@ def descended(tmp_path, name, iterate="last"):
 def test_half_the_noise_in_local_steps_is_found_and_all_of_it_is_not(tmp_path, monkeypatch, iterate):
     honest = descended(tmp_path, "honest", iterate)
     assert honest.ok, honest.findings
-    assert honest.noise["releases"] == 8
-    assert honest.noise["not_tested"] == []
+    assert honest.noise.releases == 8
+    assert honest.noise.not_tested == ()
     drawn = averaging.standard_normal
     monkeypatch.setattr(averaging, "standard_normal", lambda stream, count: 0.5 * drawn(stream, count))
     halved = descended(tmp_path, "halved", iterate)
-    assert not halved.noise["ok"]
+    assert not halved.noise.ok
     [line] = [line for line in halved.findings if "noise: local steps" in line]
     assert 0.4 < float(line.split()[3]) < 0.6
 
@@ -366,11 +367,11 @@ def test_the_log_of_a_masked_run_shows_the_sum_and_of_a_party_nothing(tmp_path):
     """8 parties, 10 sums of 4 numbers: 320 guesses at signs. The attack on a party is that on the sum."""
     found = masked(tmp_path, "masked")
     assert found.ok, found.findings
-    assert found.noise["releases"] == 10
-    assert found.noise["ok"]
-    seen = found.others["masked_sums"]
-    assert (seen["sums"], seen["guesses"]) == (10, 320)
-    assert abs(seen["right"] - 160) < 4.5 * 320**0.5 / 2
+    assert found.noise.releases == 10
+    assert found.noise.ok
+    seen = found.masked_sums
+    assert (seen.sums, seen.guesses) == (10, 320)
+    assert abs(seen.right - 160) < 4.5 * 320**0.5 / 2
     for agent in (0, 5):
         assert 0.0 < found.agents[agent].attacked <= found.agents[agent].accounted <= 2.0
         assert found.agents[agent].attained > 0.3, "the record moves the sum"
@@ -390,5 +391,5 @@ def test_masks_that_do_not_hide_a_party_are_found(tmp_path, monkeypatch):
     folder = deal(tmp_path / "bare", 'mechanism = "none"', MASKED)
     run_twin(folder)
     found = audit(folder, trials=20, agents=[0], secret=SECRET)
-    assert found.others["masked_sums"]["right"] == 320
+    assert found.masked_sums.right == 320
     assert any("guesses at signs" in line for line in found.findings), found.findings

@@ -1,0 +1,29 @@
+"""The noise's part of an audit: is the noise in the releases what the ledgers charged?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from coordinator_free.attacks import local_descent, noise_tests
+from node.audit.evidence import Evidence
+from node.audit.report import NoiseReport, Part
+
+
+def noise(evidence: Evidence) -> Part[NoiseReport]:
+    """Recover the noise of every release that has one, and test it."""
+    found = evidence.attacker.noise()
+    notes = [f"noise of agent {agent} not tested: {why}" for agent, why in found.untested.items()]
+    notes += found.notes
+    own = {row.agent: row.mechanism.name for row in found.rows if ":" in row.mechanism.name}
+    notes += [
+        f"noise of mechanism {name} not tested: only its class knows its law" for name in sorted(set(own.values()))
+    ]
+    verdict = noise_tests.examine([row for row in found.rows if row.agent not in own])
+    if found.distances:
+        verdict = replace(
+            verdict,
+            tests=(*verdict.tests, local_descent.law(found.distances)),
+            releases=verdict.releases + len(found.distances),
+        )
+    report = NoiseReport(verdict.ok, verdict.p_value, verdict.releases, verdict.tests, (*found.untested, *sorted(own)))
+    return Part(report, tuple(verdict.findings), tuple(notes))

@@ -1,0 +1,251 @@
+"""The report of an audit: frozen values, one writer and one reader.
+
+`Audit.to_json` is what ``sottovoce audit --json`` prints, `Audit.details` what ``audit.json`` in a run's folder holds,
+`Audit.from_details` reads that again. Both documents follow ``node/schemas/audit.schema.json``.
+
+Rules that hold here:
+- A finding is a breach; an audit without findings is ok. Anything else worth knowing is a note.
+- Numbers that JSON cannot hold (an infinite epsilon) are null.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from coordinator_free.attacks.attacker import Guesses
+from coordinator_free.attacks.membership import Membership
+from coordinator_free.attacks.noise_tests import NoiseTest
+from coordinator_free.attacks.reconstruction import Reconstruction
+from coordinator_free.attacks.side_channels import Correlation
+
+VERSION: Final = 1
+"""Of the documents."""
+
+Value = TypeVar("Value", covariant=True)
+
+
+class AuditError(ValueError):
+    """An option that the run does not allow; one line."""
+
+
+@dataclass(frozen=True)
+class Part(Generic[Value]):
+    """What one part of an audit came to, its findings, and its notes."""
+
+    value: Value
+    findings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CaptureReport:
+    """Whether all that was released was recorded.
+
+    ``missing``: ranges of indices by agent; a last index of None is not known.
+    """
+
+    complete: bool
+    releases: int
+    missing: Mapping[str, list[list[int | None]]]
+    repeats: int
+
+
+@dataclass(frozen=True)
+class LedgerReport:
+    """How many indices were ``charged``, how many releases were ``heard``, and how many ``findings`` that makes."""
+
+    ok: bool
+    charged: int
+    heard: int
+    findings: int
+
+
+@dataclass(frozen=True)
+class NoiseReport:
+    """The tests of the noise; ``p_value`` holds for all of them together. ``not_tested``: agents."""
+
+    ok: bool
+    p_value: float
+    releases: int
+    tests: tuple[NoiseTest, ...]
+    not_tested: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AgentAudit:
+    """One agent: epsilon budgeted, accounted (at most this) and attacked (at least this).
+
+    ``budget`` and ``accounted`` are None where nothing is private, ``attacked`` where the agent was not attacked.
+    ``record``: the record that was replaced. ``attained``: the share of the charged sensitivity that its worst
+    replacement uses. ``ceiling``: what a perfect attack could have shown with as many trials. ``why``: what keeps
+    attacked below accounted, or why there is none.
+    """
+
+    agent: int
+    budget: float | None
+    accounted: float | None
+    attacked: float | None
+    trials: int
+    confidence: float
+    accountant: str | None = None
+    record: int | None = None
+    attained: float | None = None
+    ceiling: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class ReconstructionReport:
+    """How close one record of each agent came to being rebuilt, and the means over agents; see `Reconstruction`."""
+
+    record: int
+    agents: tuple[tuple[int, Reconstruction], ...]
+    average: float
+    principal: float
+    chance: float
+
+
+@dataclass(frozen=True)
+class Audit:
+    """All parts of an audit. A part that was not done is None, or empty."""
+
+    name: str
+    record: str
+    delta: float
+    capture: CaptureReport
+    ledger: LedgerReport
+    noise: NoiseReport
+    agents: tuple[AgentAudit, ...]
+    findings: tuple[str, ...]
+    notes: tuple[str, ...]
+    reconstruction: ReconstructionReport | None
+    membership: Membership | None
+    side_channels: tuple[Correlation, ...]
+    masked_sums: Guesses | None
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``sottovoce audit --json`` prints."""
+        return {
+            "version": VERSION,
+            "capture": asdict(self.capture),
+            "ledger": asdict(self.ledger),
+            "noise": {
+                **asdict(self.noise),
+                "tests": [asdict(test) for test in self.noise.tests],
+                "not_tested": list(self.noise.not_tested),
+            },
+            "agents": [
+                {
+                    "agent": a.agent,
+                    "budget": a.budget,
+                    "accounted": _finite(a.accounted),
+                    "attacked": _finite(a.attacked),
+                    "trials": a.trials,
+                    "confidence": a.confidence,
+                }
+                for a in self.agents
+            ],
+            "findings": list(self.findings),
+            "ok": self.ok,
+        }
+
+    def details(self) -> dict[str, Any]:
+        """All of it, for ``audit.json`` in the run's folder."""
+        rebuilt = self.reconstruction
+        return {
+            **self.to_json(),
+            "name": self.name,
+            "record": self.record,
+            "delta": self.delta,
+            "notes": list(self.notes),
+            "attacks": [
+                {
+                    "agent": a.agent,
+                    "accountant": a.accountant,
+                    "record": a.record,
+                    "attained": a.attained,
+                    "ceiling": _finite(a.ceiling),
+                    "why": a.why,
+                }
+                for a in self.agents
+            ],
+            "reconstruction": None
+            if rebuilt is None
+            else {
+                "record": rebuilt.record,
+                "agents": [{"agent": agent, **asdict(found)} for agent, found in rebuilt.agents],
+                "average": rebuilt.average,
+                "principal": rebuilt.principal,
+                "chance": rebuilt.chance,
+            },
+            "membership": None if self.membership is None else asdict(self.membership),
+            "side_channels": [asdict(correlation) for correlation in self.side_channels],
+            "masked_sums": None if self.masked_sums is None else asdict(self.masked_sums),
+        }
+
+    @staticmethod
+    def from_details(document: Mapping[str, Any]) -> Audit:
+        """The audit that `details` wrote.
+
+        Raises
+        ------
+        AuditError
+            For a document of another version, or one that lacks a part.
+        """
+        if document.get("version") != VERSION:
+            raise AuditError(f"version = {document.get('version')!r}: this program reads audits of version {VERSION}")
+        try:
+            return _read(document)
+        except (KeyError, TypeError) as error:
+            raise AuditError(f"not an audit's document: {error}") from None
+
+
+def _read(document: Mapping[str, Any]) -> Audit:
+    noise, rebuilt, members = document["noise"], document["reconstruction"], document["membership"]
+    masked = document["masked_sums"]
+    return Audit(
+        name=document["name"],
+        record=document["record"],
+        delta=document["delta"],
+        capture=CaptureReport(**document["capture"]),
+        ledger=LedgerReport(**document["ledger"]),
+        noise=NoiseReport(
+            noise["ok"],
+            noise["p_value"],
+            noise["releases"],
+            tuple(NoiseTest(**test) for test in noise["tests"]),
+            tuple(noise["not_tested"]),
+        ),
+        agents=tuple(
+            AgentAudit(**{**shown, **more}) for shown, more in zip(document["agents"], document["attacks"], strict=True)
+        ),
+        findings=tuple(document["findings"]),
+        notes=tuple(document["notes"]),
+        reconstruction=None
+        if rebuilt is None
+        else ReconstructionReport(
+            rebuilt["record"],
+            tuple((one["agent"], _reconstruction(one)) for one in rebuilt["agents"]),
+            rebuilt["average"],
+            rebuilt["principal"],
+            rebuilt["chance"],
+        ),
+        membership=None if members is None else Membership(**members),
+        side_channels=tuple(Correlation(**one) for one in document["side_channels"]),
+        masked_sums=None if masked is None else Guesses(**masked),
+    )
+
+
+def _reconstruction(one: Mapping[str, Any]) -> Reconstruction:
+    return Reconstruction(**{key: value for key, value in one.items() if key != "agent"})
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
