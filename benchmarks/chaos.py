@@ -200,7 +200,7 @@ def lacks(folder: Path, synchronous: bool) -> dict[str, Any]:
         lacking["releases"] = len(heard)
     verdict = verify(folder)
     if not verdict.ok:
-        lacking["verify"] = verdict.as_json()
+        lacking["verify"] = verdict.to_json()
     return lacking
 
 

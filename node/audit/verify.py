@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -27,8 +27,10 @@ from node.folder.build import same_build
 from node.folder.shard import read_secret, setting
 from node.places import agent_folder
 
-CLOSE = 1e-9
+CLOSE: Final = 1e-9
 """Largest difference of exact values between builds."""
+VERSION: Final = 1
+"""Of the document that `Verdict.to_json` makes."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,10 @@ class Verdict:
         wrong = self.differences or self.findings
         return not wrong and not self.stopped and self.missing == 0 and self.releases > 0
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
+        """What ``sottovoce verify --json`` prints: see ``node/schemas/verify.schema.json``."""
         return {
+            "version": VERSION,
             "ok": self.ok,
             "agents": self.agents,
             "releases": self.releases,

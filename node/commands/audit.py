@@ -192,11 +192,12 @@ def _number(value: float | None) -> str:
 
 def _self_test(console: Console, *, as_json: bool) -> None:
     from coordinator_free.attacks.self_control import controls
+    from node.audit.report import VERSION
 
     found = controls()
     ok = all(control.passed for control in found)
     if as_json:
-        print(json.dumps({"ok": ok, "controls": [vars(control) for control in found]}, indent=1))
+        print(json.dumps({"version": VERSION, "ok": ok, "controls": [vars(control) for control in found]}, indent=1))
     else:
         for control in found:
             mark = "[green]ok[/]    " if control.passed else "[red]FAILED[/]"

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from node.audit.verify import Verdict
+from node.audit.verify import VERSION, Verdict
 from node.audit.verify import verify as execute_again
 from node.folder.shard import ShardError
 
@@ -32,12 +32,12 @@ def verify(
         verdict = execute_again(run)
     except ShardError as error:
         if as_json:
-            print(json.dumps({"ok": False, "findings": [str(error)]}, indent=1))
+            print(json.dumps({"version": VERSION, "ok": False, "findings": [str(error)]}, indent=1))
         else:
             console.print(f"[red]not verified[/]: {escape(str(error))}")
         raise typer.Exit(1) from None
     if as_json:
-        print(json.dumps(verdict.as_json(), indent=1))
+        print(json.dumps(verdict.to_json(), indent=1))
     else:
         show(verdict, console)
     if not verdict.ok:

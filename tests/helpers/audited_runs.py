@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from coordinator_free.release import Release
+from node.audit.auditor import audit
+from node.audit.report import Audit
 from node.configuration.reading import load
 from node.dealing.folder import deal_run
 from node.wire import Refused, decode
+from tests.helpers.documents import conforms
 from tests.helpers.known_noise import with_known_noise
 
 CONFIGURATION = """
@@ -70,3 +74,12 @@ def release(parts: tuple[bytes, ...]) -> Release | None:
 def is_release(parts: tuple[bytes, ...], agent: int, index: int) -> bool:
     found = release(parts)
     return found is not None and (found.sender, found.index) == (agent, index)
+
+
+def audited(folder: Path, **options: Any) -> Audit:
+    """The audit of a run; its documents follow their schema and are read as they were written."""
+    found = audit(folder, **options)
+    conforms(found.to_json(), "audit")
+    conforms(found.details(), "audit")
+    assert Audit.from_details(found.details()).details() == found.details()
+    return found

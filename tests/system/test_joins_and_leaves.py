@@ -63,7 +63,7 @@ def test_who_joins_ends_where_a_whole_network_would_and_is_verified(tmp_path: Pa
     assert watch.failures == []
     assert watch.eavesdropper_status == 0, "the log is complete"
     verdict = verify(folder)
-    assert verdict.ok, verdict.as_json()
+    assert verdict.ok, verdict.to_json()
     assert verdict.releases == AGENTS * 100
     happened = read_faults(folder)
     assert [fault["fault"] for fault in happened] == ["join"] * 6

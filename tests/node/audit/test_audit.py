@@ -11,18 +11,18 @@ import pytest
 from coordinator_free.agents.averages import aggregating, averaging
 from coordinator_free.aggregation import masking
 from coordinator_free.privacy.mechanisms import GRID, Gaussian
-from node.audit.auditor import audit
-from node.audit.report import AuditError, LedgerReport
+from node.audit.report import Audit, AuditError, LedgerReport
 from node.traffic.reader import TrafficLogReader
 from node.worlds.twin import run_twin
-from tests.helpers.audited_runs import GAUSSIAN, LAPLACE, deal, is_release, release
+from tests.helpers.audited_runs import GAUSSIAN, LAPLACE, audited, deal, is_release, release
 from tests.helpers.command import run_cli
+from tests.helpers.documents import conforms
 
 SECRET = bytes(range(32))
 
 
 def test_a_correct_run_has_no_finding_and_attacked_stays_below_accounted(private):
-    found = audit(private, trials=300, secret=SECRET)
+    found = audited(private, trials=300, secret=SECRET)
     assert found.ok, found.findings
     assert found.capture.complete
     assert found.ledger == LedgerReport(ok=True, charged=80, heard=80, findings=0)
@@ -43,15 +43,24 @@ def test_a_correct_run_has_no_finding_and_attacked_stays_below_accounted(private
 def test_json_has_exactly_the_promised_keys(private, capsys):
     assert run_cli("audit", str(private), "--trials", "50", "--agent", "2", "--json") == 0
     document = json.loads(capsys.readouterr().out)
+    conforms(document, "audit")
     assert list(document) == ["version", "capture", "ledger", "noise", "agents", "findings", "ok"]
     assert document["ok"] is True
     assert [entry["agent"] for entry in document["agents"]] == list(range(8))
     assert set(document["agents"][0]) == {"agent", "budget", "accounted", "attacked", "trials", "confidence"}
     assert [entry["agent"] for entry in document["agents"] if entry["attacked"] is not None] == [2]
     details = json.loads((private / "audit.json").read_text())
+    conforms(details, "audit")
     assert {"reconstruction", "membership", "side_channels", "notes", "attacks"} <= set(details)
     assert (private / "audit.json").stat().st_mode & 0o777 == 0o600
     assert (private / "audit.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("change", [{"version": 2}, {"capture": {}}, {"noise": None}])
+def test_a_document_that_is_no_audit_is_one_line(private, change):
+    document = {**audited(private, trials=2, agents=[0], secret=SECRET).details(), **change}
+    with pytest.raises(AuditError):
+        Audit.from_details(document)
 
 
 def test_the_table_names_record_capture_and_agents(private, capsys):
@@ -62,7 +71,7 @@ def test_the_table_names_record_capture_and_agents(private, capsys):
 
 
 def test_without_privacy_the_attack_is_perfect_and_a_record_is_rebuilt(open_run):
-    found = audit(open_run, trials=100, secret=SECRET)
+    found = audited(open_run, trials=100, secret=SECRET)
     assert found.ok, found.findings
     for agent in found.agents:
         assert agent.accounted is None
@@ -74,7 +83,7 @@ def test_without_privacy_the_attack_is_perfect_and_a_record_is_rebuilt(open_run)
 def test_laplace_runs_are_audited_too(tmp_path):
     folder = deal(tmp_path / "laplace", LAPLACE)
     run_twin(folder)
-    found = audit(folder, trials=100, agents=[0], secret=SECRET)
+    found = audited(folder, trials=100, agents=[0], secret=SECRET)
     assert found.ok, found.findings
     assert found.agents[0].attacked <= found.agents[0].accounted
 
@@ -86,7 +95,7 @@ def test_of_a_run_with_one_charged_release_the_rest_is_free(tmp_path, anchor, me
     privacy = f'mechanism = "{mechanism}"\nepsilon = 1.0\ndelta = 1e-3\nclip = 4.0'
     folder = deal(tmp_path / "one-shot", privacy, f'algorithm = "propagation"\nanchor = "{anchor}"')
     run_twin(folder)
-    found = audit(folder, trials=200, agents=[0], secret=SECRET)
+    found = audited(folder, trials=200, agents=[0], secret=SECRET)
     assert found.ok, found.findings
     assert found.noise.releases == 8
     assert found.agents[0].accounted == pytest.approx(1.0, rel=1e-2)  # pure 1 is less at a delta
@@ -101,7 +110,7 @@ def test_less_noise_than_charged_is_found(tmp_path, monkeypatch, fraction):
     monkeypatch.setattr(Gaussian, "_noise_steps", lambda self, d, s: np.rint(fraction * honest(self, d, s)))
     run_twin(folder)
     monkeypatch.undo()
-    found = audit(folder, trials=20, agents=[0], secret=SECRET)
+    found = audited(folder, trials=20, agents=[0], secret=SECRET)
     assert not found.ok
     assert found.noise.p_value < 1e-6
     assert any("scale" in finding for finding in found.findings)
@@ -111,7 +120,7 @@ def test_an_uncharged_release_is_found(private):
     ledger = private / "agents" / "agent-0003" / "ledger.jsonl"
     lines = ledger.read_bytes().splitlines(keepends=True)
     ledger.write_bytes(b"".join(lines[:-1]))
-    findings = audit(private, trials=20, agents=[0], secret=SECRET).findings
+    findings = audited(private, trials=20, agents=[0], secret=SECRET).findings
     assert "agent 3 release 9: never charged" in findings
 
 
@@ -120,14 +129,14 @@ def test_a_damaged_ledger_is_found(private):
     data = bytearray(ledger.read_bytes())
     data[len(data) // 2] ^= 1
     ledger.write_bytes(data)
-    found = audit(private, trials=20, agents=[0], secret=SECRET)
+    found = audited(private, trials=20, agents=[0], secret=SECRET)
     assert any("agent 3" in finding and "damaged" in finding for finding in found.findings)
 
 
 def test_a_ledger_of_other_data_is_found(private):
     source, target = (private / "agents" / f"agent-000{k}" / "ledger.jsonl" for k in (4, 5))
     target.write_bytes(source.read_bytes())
-    found = audit(private, trials=20, agents=[0], secret=SECRET)
+    found = audited(private, trials=20, agents=[0], secret=SECRET)
     assert any("agent 5" in finding and "other data" in finding for finding in found.findings)
 
 
@@ -139,13 +148,13 @@ def test_redrawn_noise_is_found(private, rewrite):
             yield parts[0], parts[1], again.tobytes()
 
     rewrite(private, twice)
-    findings = audit(private, trials=20, agents=[0], secret=SECRET).findings
+    findings = audited(private, trials=20, agents=[0], secret=SECRET).findings
     assert findings == ("agent 2 release 4: heard with two different bodies, its noise was drawn again",)
 
 
 def test_repeats_of_the_same_bytes_are_no_finding(private, rewrite):
     rewrite(private, lambda parts: [parts, parts])
-    found = audit(private, trials=20, agents=[0], secret=SECRET)
+    found = audited(private, trials=20, agents=[0], secret=SECRET)
     assert found.ok, found.findings
     assert found.capture.repeats == 80
 
@@ -158,7 +167,7 @@ def test_a_value_off_the_grid_is_found(private, rewrite):
             yield parts
 
     rewrite(private, shift)
-    found = audit(private, trials=20, agents=[5], secret=SECRET)
+    found = audited(private, trials=20, agents=[5], secret=SECRET)
     assert "agent 1 release 9: not on the public grid" in found.findings
 
 
@@ -168,7 +177,7 @@ def test_a_body_of_another_size_is_found(private, rewrite, more):
         yield (parts[0], parts[1], parts[2] + bytes(more)) if is_release(parts, 1, 9) else parts
 
     rewrite(private, longer)
-    findings = audit(private, trials=20, agents=[5], secret=SECRET).findings
+    findings = audited(private, trials=20, agents=[5], secret=SECRET).findings
     assert any("agent 1: 1 releases of" in finding for finding in findings)
 
 
@@ -180,13 +189,13 @@ def test_a_header_that_says_more_than_it_may_is_found(private, rewrite):
             yield parts[0], msgpack.packb({**fields, "records": 17}), parts[2]
 
     rewrite(private, chatty)
-    findings = audit(private, trials=20, agents=[0], secret=SECRET).findings
+    findings = audited(private, trials=20, agents=[0], secret=SECRET).findings
     assert any("'records'" in finding for finding in findings)
 
 
 def test_an_incomplete_capture_is_said_and_makes_no_finding(private, rewrite):
     rewrite(private, lambda parts: [] if is_release(parts, 6, 9) else [parts])
-    found = audit(private, trials=20, agents=[0], secret=SECRET)
+    found = audited(private, trials=20, agents=[0], secret=SECRET)
     assert not found.capture.complete
     assert any("agent 6: 9" in note and "at least" in note for note in found.notes)
     assert found.ok, found.findings
@@ -201,7 +210,7 @@ def test_an_agent_whose_inputs_were_not_heard_is_left_out_by_name(private, rewri
         if pair[0] == 6
     ]
     rewrite(private, lambda parts: [] if is_release(parts, *used[0]) else [parts])
-    found = audit(private, trials=20, agents=[5, 2], secret=SECRET)
+    found = audited(private, trials=20, agents=[5, 2], secret=SECRET)
     tried = {agent.agent: agent for agent in found.agents}
     assert tried[5].attacked is None
     assert f"release {used[0][1]} of agent 6" in tried[5].why
@@ -220,7 +229,7 @@ def test_an_over_spent_budget_is_found(private, tmp_path):
         crc = zlib.crc32(text, crc)
         lines.append(text + b" %08x\n" % crc)
     ledger.write_bytes(b"".join(lines))
-    findings = audit(private, trials=20, agents=[0], secret=SECRET).findings
+    findings = audited(private, trials=20, agents=[0], secret=SECRET).findings
     assert any("agent 1: over budget" in finding for finding in findings)
 
 
@@ -263,15 +272,16 @@ def test_a_log_that_is_none_is_one_line_and_exit_2(private, capsys):
 
 
 def test_a_named_record_is_the_one_that_is_replaced(private):
-    found = audit(private, trials=20, agents=[1], record=3, secret=SECRET)
+    found = audited(private, trials=20, agents=[1], record=3, secret=SECRET)
     assert found.agents[1].record == 3
     with pytest.raises(AuditError, match="record 999"):
-        audit(private, trials=20, agents=[1], record=999, secret=SECRET)
+        audited(private, trials=20, agents=[1], record=999, secret=SECRET)
 
 
 def test_the_auditor_passes_its_own_controls(capsys):
     assert run_cli("audit", "--self-test", "--json") == 0
     document = json.loads(capsys.readouterr().out)
+    conforms(document, "self-test")
     assert document["ok"] is True
     names = " ".join(control["name"] for control in document["controls"])
     for words in ("identical", "known epsilon", "half", "again", "another index", "uncharged", "depend on the data"):
@@ -288,7 +298,7 @@ def test_a_published_claim_is_refuted_by_the_attack_and_an_honest_one_is_not(tmp
         privacy = f'mechanism = "gaussian"\nepsilon = 0.25\ndelta = 1e-3\nclip = 0.3\nobserver = "{observer}"'
         folder = deal(tmp_path / observer, privacy, learning, records="[16, 16]")
         run_twin(folder)
-        found = audit(folder, trials=2000, agents=[0], secret=SECRET)
+        found = audited(folder, trials=2000, agents=[0], secret=SECRET)
         assert found.ledger.ok, found.findings
         assert found.noise.ok
         assert found.agents[0].accounted == pytest.approx(0.25, rel=1e-3)
@@ -310,7 +320,7 @@ def test_local_steps_are_attacked_by_running_them_again(tmp_path, iterate):
         privacy = f'mechanism = "gaussian"\nepsilon = 0.25\ndelta = 1e-3\nclip = 0.3\nobserver = "{observer}"'
         folder = deal(tmp_path / observer, privacy, learning, records="[16, 16]")
         run_twin(folder)
-        shown[observer] = audit(folder, trials=2000, agents=[0], secret=SECRET)
+        shown[observer] = audited(folder, trials=2000, agents=[0], secret=SECRET)
     refuted, honest = shown["as_published"], shown["releases"]
     assert refuted.agents[0].accounted == pytest.approx(0.25, rel=1e-3)
     assert 0.4 < refuted.agents[0].attacked < 3.03
@@ -323,7 +333,7 @@ def descended(tmp_path, name, iterate="last"):
     learning = f'algorithm = "averaging"\nlocal_steps = 20\niterate = "{iterate}"\nstep = 1.0\nsmoothness = 1.0'
     folder = deal(tmp_path / name, GAUSSIAN, learning, records="[16, 16]", dimension=20)
     run_twin(folder)
-    return audit(folder, trials=20, agents=[0], secret=SECRET)
+    return audited(folder, trials=20, agents=[0], secret=SECRET)
 
 
 @pytest.mark.parametrize("iterate", ["last", "tail"])
@@ -360,7 +370,7 @@ MASKED = 'algorithm = "gradient-descent"\nstep = 1.0\nsmoothness = 1.0\naggregat
 def masked(tmp_path, name, trials=2000, agents=(0, 5)):
     folder = deal(tmp_path / name, GAUSSIAN + '\nobserver = "sum"', MASKED, records="[12, 20]")
     run_twin(folder)
-    return audit(folder, trials=trials, agents=list(agents), secret=SECRET)
+    return audited(folder, trials=trials, agents=list(agents), secret=SECRET)
 
 
 def test_the_log_of_a_masked_run_shows_the_sum_and_of_a_party_nothing(tmp_path):
@@ -390,6 +400,6 @@ def test_masks_that_do_not_hide_a_party_are_found(tmp_path, monkeypatch):
     monkeypatch.setattr(masking, "masked", lambda words, agent, own, pairs: real(words, agent, own, {}))
     folder = deal(tmp_path / "bare", 'mechanism = "none"', MASKED)
     run_twin(folder)
-    found = audit(folder, trials=20, agents=[0], secret=SECRET)
+    found = audited(folder, trials=20, agents=[0], secret=SECRET)
     assert found.masked_sums.right == 320
     assert any("guesses at signs" in line for line in found.findings), found.findings

@@ -15,6 +15,7 @@ from node.folder.journal import Journal
 from node.traffic.reader import TrafficLogReader
 from tests.helpers.audited_runs import is_release, release
 from tests.helpers.command import run_cli
+from tests.helpers.documents import conforms
 
 
 def test_a_run_is_what_its_code_says(private):
@@ -135,8 +136,14 @@ def test_on_another_build_small_differences_pass_and_large_ones_do_not(private, 
 def test_json_is_one_document(private, capsys):
     assert run_cli("verify", str(private), "--json") == 0
     document = json.loads(capsys.readouterr().out)
+    conforms(document, "verify")
     assert document["ok"] is True
     assert document["bit_for_bit"] is True
+    (private / "shards" / "agent-0000.npz").write_bytes(b"no shard")
+    assert run_cli("verify", str(private), "--json") == 1
+    document = json.loads(capsys.readouterr().out)
+    conforms(document, "verify")
+    assert "agent-0000.npz" in document["findings"][0]
 
 
 def test_a_folder_that_is_no_run_is_one_line(tmp_path, capsys):
