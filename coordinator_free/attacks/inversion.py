@@ -119,13 +119,6 @@ class Follower:
         self._move(release, heard, playback)
         return Inverted(release, playback.noted(release), charged, noised)
 
-    def speak(self, place: Release, heard: Heard) -> Inverted:
-        """What the agent itself says, with its own noise, in the place of a recorded release."""
-        charged = self._charge(place.index)
-        recorder = None if charged is None else _Recorder(charged)
-        said = self._move(place, heard, recorder)
-        return Inverted(said, said.vector if recorder is None else recorder.noted(said), charged)
-
     def step(self, place: Release, heard: Heard) -> Release:
         """Lead the agent to its next place and let it speak by its own means, whatever they are."""
         return self._move(place, heard, None)

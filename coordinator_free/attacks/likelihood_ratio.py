@@ -11,14 +11,14 @@ Rules that hold here:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from coordinator_free.agent import Agent, Setting
+from coordinator_free.agent import Setting
 from coordinator_free.agents.personal.present import Present
-from coordinator_free.attacks.inversion import Follower, Heard, InversionError, Inverted
+from coordinator_free.attacks.inversion import Heard, InversionError
 from coordinator_free.privacy.mechanisms import GRID, NORMS, GammaNorm, Mechanism
 from coordinator_free.privacy.noise import Stream, WordArray, exponential, standard_normal
 from coordinator_free.problem.objective import LocalProblem
@@ -212,7 +212,7 @@ def clip_slopes(slopes: FloatArray, norms: FloatArray, clip: float) -> FloatArra
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class Trials:
     """What one vectorised batch of trials gave: scores (trials,), and the releases (T, trials, p) if kept."""
 
     scores: FloatArray
@@ -227,7 +227,7 @@ def run_trials(
     *,
     replaced: bool,
     keep: bool = False,
-) -> Trial:
+) -> Trials:
     """Scores of fresh runs: ln p(releases | record as it is) - ln p(releases | record replaced).
 
     ``replaced`` says which of the two the runs really hold. Where there is no noise a score is +inf, -inf, or 0 if both
@@ -246,7 +246,7 @@ def run_trials(
         for k, released in _run_block(environment, pair, count, noise, replaced, part):
             if kept is not None:
                 kept[k, low : low + count] = released
-    return Trial(scores, kept)
+    return Trials(scores, kept)
 
 
 def _run_block(
@@ -284,52 +284,3 @@ def attack_scores(
     first = run_trials(environment, replacement, trials, noise, replaced=False).scores
     second = run_trials(environment, replacement, trials, noise, replaced=True).scores
     return first, second
-
-
-def agent_trial(
-    make: Callable[[Setting], Agent],
-    setting: Setting,
-    replacement: Replacement,
-    recorded: Sequence[Release],
-    heard: Heard,
-    secret: bytes,
-    *,
-    replaced: bool,
-) -> tuple[float, list[Inverted]]:
-    """The score of one fresh run of any algorithm whose mechanism perturbs its releases, by its own code.
-
-    ``make`` constructs the agent, which runs with noise of ``secret``; a second one, holding the other candidate, is
-    led along what the first says. Slow, but assumes nothing of the algorithm. Returns the score and what was said.
-    """
-    settings = [replace(setting, secret=secret), replace(setting, problem=replacement.apply(setting.problem))]
-    settings[1] = replace(settings[1], secret=secret)
-    speaker, other = (make(s) for s in (settings[::-1] if replaced else settings))
-    score = 0.0
-    follower, shadow = Follower(speaker), Follower(other)
-    said: list[Inverted] = []
-    for record in recorded:
-        real = follower.speak(record, heard)
-        ghost = shadow.follow(real.release, heard)
-        said.append(real)
-        if real.mechanism is None:
-            if not np.array_equal(real.exact, ghost.exact):
-                score = np.inf
-        else:
-            score += float(real.mechanism.log_density(real.noise) - real.mechanism.log_density(ghost.noise))
-    return (-score if replaced else score), said
-
-
-def objective_score(
-    mechanism: Mechanism,
-    noise: tuple[FloatArray, FloatArray],
-    hessians: tuple[FloatArray, FloatArray],
-) -> float:
-    """Score of one release f of an objective perturbation, f = argmin J(f) + e . f with the noise e.
-
-    The release determines the noise, e = -grad J(f), and by change of variables the density of f is that of e times
-    |det of the Hessian of J at f| (Chaudhuri, Monteleoni and Sarwate 2011; the ratio of 000's proof is inverted).
-    ``noise`` holds e under both candidates, shape (d,), ``hessians`` the Hessian of J at f under both, shape (d, d).
-    """
-    determinants = [float(np.linalg.slogdet(hessian)[1]) for hessian in hessians]
-    ratio = mechanism.log_density(noise[0]) - mechanism.log_density(noise[1])
-    return float(ratio) + determinants[0] - determinants[1]

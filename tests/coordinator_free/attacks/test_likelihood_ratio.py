@@ -14,10 +14,8 @@ from coordinator_free.attacks.inversion import InversionError, invert
 from coordinator_free.attacks.likelihood_ratio import (
     FreshNoise,
     Replacement,
-    agent_trial,
     attack_scores,
     environment,
-    objective_score,
     run_trials,
 )
 from coordinator_free.attacks.worst_case import sampled_states, states, worst_alternative
@@ -25,6 +23,7 @@ from coordinator_free.privacy.mechanisms import GRID, GammaNorm, Gaussian, Lapla
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.problem.losses import LOGISTIC, SQUARED
 from coordinator_free.release import Release
+from tests.helpers.reference_attacks import agent_trial, objective_score
 
 SECRET = bytes(range(32))
 

@@ -13,7 +13,7 @@ from coordinator_free.agents.admm.penalty_perturbation import PenaltyPerturbatio
 from coordinator_free.agents.admm.primal_perturbation import PrimalPerturbation
 from coordinator_free.attacks.bounds import attacked
 from coordinator_free.attacks.inversion import NotPerturbed, invert
-from coordinator_free.attacks.likelihood_ratio import FreshNoise, Replacement, objective_score
+from coordinator_free.attacks.likelihood_ratio import FreshNoise, Replacement
 from coordinator_free.attacks.noise_tests import examine
 from coordinator_free.attacks.perturbed_objectives import (
     affordable,
@@ -27,6 +27,7 @@ from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.problem.losses import LOGISTIC
 from tests.helpers.perturbed_objectives import CAPACITY, run
+from tests.helpers.reference_attacks import objective_score
 
 SECRET = bytes(range(32))
 
