@@ -23,7 +23,7 @@ def ledgers(evidence: Evidence) -> Part[LedgerReport]:
     charged = heard = 0
     for agent, observed in enumerate(evidence.agents):
         code, account = observed.code(), observed.account
-        expected = {index: code.charge(index) for index in range(int(run.public[agent]["releases"]))}
+        expected = {index: code.charge(index) for index in range(run.public[agent].releases)}
         releases = [
             release if expected.get(release.index) is None else replace(release, vector=noised_part(code, release))
             for release in recording.said.get(agent, recording.of(agent))
