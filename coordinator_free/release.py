@@ -3,8 +3,8 @@
 Rules that hold here:
 - Releases of one sender are numbered 0, 1, 2, ...; an index is never drawn twice, but may be skipped.
 - ``used`` lists, in order, every (agent, index) that the sender consumed since its previous release, and last its own
-  previous index if its state still comes from it. With that, anybody who holds the releases and the sender's shard can
-  compute the release again.
+  previous index if its state still comes from it. With that, the release can be computed
+  again from the other releases and the sender's shard.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Used = tuple[tuple[int, int], ...]
 
 @dataclass(slots=True, eq=False)
 class Release:
-    """What ``sender`` says to ``recipient`` (``None``: to everybody).
+    """What ``sender`` sends to ``recipient`` (``None``: to all neighbours).
 
     ``vector`` has shape (d,), float64; a release that a mechanism made sits on the public grid. ``round`` is None for
-    asynchronous algorithms. Nobody changes a release; it is not frozen because making a frozen one costs an agent
+    asynchronous algorithms. A release is never changed; it is not frozen because making a frozen one costs an agent
     three times as much, for each of its neighbours' releases.
     """
 

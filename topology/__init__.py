@@ -1,1 +1,1 @@
-"""Who may talk to whom: graphs, weights, spectra, graph files."""
+"""The graph of neighbours: families, weights, spectra, graph files. Imports no other package of the product."""

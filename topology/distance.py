@@ -30,11 +30,21 @@ def depths(weights: sparse.csr_array, source: int) -> IntArray:
 
 
 def diameter_bounds(weights: sparse.csr_array, searches: int | None) -> tuple[int, int]:
-    """A lower and an upper bound of the diameter, equal if at most ``searches`` searches settle it (None: no limit).
+    """A lower and an upper bound of the diameter in hops, equal if the searches settle it.
 
     Each search from v narrows every agent's eccentricity, max(d, ecc(v) - d) <= ecc <= ecc(v) + d, and agents that
-    can no longer move the answer are left out. Source: Takes and Kosters, *Determining the diameter of
-    small world networks*, 2011.
+    can no longer move the answer are left out.
+
+    Parameters
+    ----------
+    weights
+        Shape (n, n), of a connected graph.
+    searches
+        At most this many breadth-first searches; None: no limit.
+
+    References
+    ----------
+    Takes and Kosters (2011), *Determining the diameter of small world networks*.
     """
     agents = int(weights.shape[0])
     lower = np.zeros(agents, dtype=np.int64)

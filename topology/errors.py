@@ -1,4 +1,4 @@
-"""What can be wrong with a graph: one error for each violation, each message one line that names the culprit."""
+"""What can be wrong with a graph: one error for each violation. Each message is one line that names the cause."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class SelfLoopError(TopologyError):
 
 
 class AsymmetricError(TopologyError):
-    """Agent i weighs agent j otherwise than j weighs i."""
+    """W_ij and W_ji differ."""
 
 
 class DisconnectedError(TopologyError):
-    """Some agents cannot hear of some others, not even over several hops."""
+    """Some agents cannot reach some others, not even over several hops."""
 
 
 class ParameterError(TopologyError):

@@ -28,13 +28,28 @@ ATTEMPTS = 100
 
 
 def build(kind: str, agents: int, seed: int, **parameters: Any) -> Network:
-    """A connected network of ``agents`` agents.
+    """Make a connected network of ``agents`` agents.
 
-    ``kind`` is one of `KINDS`, or ``package.module:function`` for one's own function, which is called with
-    (agents, seed, **parameters) and returns a `Network`. ``parameters`` are those of the kind (`PARAMETERS`).
+    Parameters
+    ----------
+    kind
+        One of `KINDS`, or ``package.module:function`` for a function of your own. It is called with
+        (agents, seed, **parameters) and returns a `Network`.
+    agents
+        How many there are, at least 1.
+    seed
+        Decides the draws of random kinds, at least 0.
+    **parameters
+        Those of the kind (`PARAMETERS`); None means not given.
 
-    Raises `UnknownKindError`, `ParameterError` naming the setting, its value and what is accepted, or
-    `DisconnectedError` saying how connected the best of `ATTEMPTS` graphs was.
+    Raises
+    ------
+    UnknownKindError
+        There is no such kind, or the function cannot be imported or returns no network.
+    ParameterError
+        Names the setting, its value and what is accepted.
+    DisconnectedError
+        Describes the best of `ATTEMPTS` graphs.
     """
     _integer("agents", agents, 1, None)
     _integer("seed", seed, 0, None)

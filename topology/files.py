@@ -45,9 +45,21 @@ Name = str | int
 
 
 def parse(data: bytes, format: str) -> Network:
-    """The network in ``data``; ``format`` is one of `FORMATS` or a usual file suffix of one, without its dot.
+    """Read the network in ``data``.
 
-    Raises `GraphFileError` for what is no graph in this format, and `topology.network`'s errors for what is no network.
+    Parameters
+    ----------
+    data
+        The bytes of a graph file.
+    format
+        One of `FORMATS`, or a usual file suffix of one, without its dot.
+
+    Raises
+    ------
+    GraphFileError
+        The bytes are no graph in this format.
+    TopologyError
+        Another subclass: the graph is no network.
     """
     reader = _READERS[_known(format)]
     try:
@@ -61,7 +73,7 @@ def parse(data: bytes, format: str) -> Network:
 
 
 def write(network: Network, format: str) -> bytes:
-    """``network`` in one of `FORMATS`; `parse` gives back the same network, bit for bit."""
+    """Write ``network`` in one of `FORMATS`; `parse` reads back the same network, bit for bit."""
     return _WRITERS[_known(format)](network)
 
 

@@ -18,7 +18,7 @@ def places(network: Network) -> FloatArray:
     """Where to draw each agent, shape (n, 2), within [-1, 1]; neighbours near each other as far as that goes."""
     agents = network.agents
     counts = network.degree_counts
-    # On a circle if it is one, or if almost everybody is everybody's neighbour and no place is better than another.
+    # On a circle if the graph is one, or if almost all agents are neighbours and no place is better than another.
     if agents < 3 or int(counts.max()) == 2 == int(counts.min()) or 2 * counts.mean() > agents - 1:
         return _circle(network)
     graph = nx.Graph()

@@ -1,4 +1,4 @@
-"""The network: who may talk to whom, and how much each agent weighs each neighbour.
+"""The network: the neighbours of each agent, and the weight of each neighbour.
 
 Rules that hold here:
 - A `Network` that exists is valid: square, finite, non-negative, symmetric to the last bit, no self-loops, connected.
@@ -54,10 +54,18 @@ _LISTED = 5
 class Network:
     """An undirected weighted graph of agents.
 
-    ``weights`` has shape (n, n), float64: W_ij = W_ji > 0 where i and j are neighbours. The value holds a read-only
-    copy of what it is given, in canonical form (sorted, no stored zeros). One agent without neighbours is a network.
+    The value holds a read-only copy of ``weights`` in canonical form (sorted, no stored zeros). One agent without
+    neighbours is a network.
 
-    Raises a subclass of `TopologyError` for each violation, naming the edge or the components.
+    Parameters
+    ----------
+    weights
+        Shape (n, n), float64: W_ij = W_ji > 0 where i and j are neighbours.
+
+    Raises
+    ------
+    TopologyError
+        A subclass for each violation; the message names the edge or the components.
     """
 
     weights: sparse.csr_array
@@ -117,7 +125,20 @@ class Network:
 
 
 def from_edges(agents: int, edges: Iterable[Sequence[float]]) -> Network:
-    """A network of ``agents`` agents from (i, j) or (i, j, weight), each edge once; the weight is 1 if not given."""
+    """Make a network from a list of edges.
+
+    Parameters
+    ----------
+    agents
+        How many there are.
+    edges
+        (i, j) or (i, j, weight), each edge once; the weight is 1 if it is not given.
+
+    Raises
+    ------
+    TopologyError
+        A subclass for each violation; the message names the edge or the components.
+    """
     rows, columns, weights = [], [], []
     for edge in edges:
         i, j = int(edge[0]), int(edge[1])
@@ -189,7 +210,7 @@ def _refuse_components(weights: sparse.csr_array) -> None:
 def describe_components(count: int, labels: npt.NDArray[np.int32], names: Sequence[object] | None = None) -> str:
     """The components in words, in the order of their first agents, at most `_LISTED` of them and of their agents.
 
-    ``names`` are what the agents are called, if not by their numbers.
+    ``names`` are the names of the agents, if these are not their numbers.
     """
     parts = []
     for label in range(min(count, _LISTED)):

@@ -1,7 +1,7 @@
 """Graphs from data: agents that resemble each other are neighbours.
 
-A graph made from the agents' own records is a function of these records, and nothing here adds noise: whoever makes one
-from private data names it among the run's public assumptions.
+A graph made from the agents' own records is a function of these records, and nothing here adds noise. A run that
+makes one from private data names it among its public assumptions.
 """
 
 from __future__ import annotations
@@ -20,11 +20,27 @@ _BLOCK_ENTRIES = 1 << 22
 
 
 def angle_similarity(targets: npt.ArrayLike, gamma: float, threshold: float) -> Network:
-    """W_ij = exp((cos(phi_ij) - 1) / gamma), phi_ij the angle between the targets of i and j; below ``threshold``, 0.
+    """Make the network W_ij = exp((cos(phi_ij) - 1) / gamma), phi_ij the angle between the targets of i and j.
 
-    ``targets`` has shape (n, p), one target model an agent; ``gamma`` > 0; 0 <= ``threshold`` < 1.
-    Source: Bellet et al. 2018, section 4 (gamma = 0.1, "negligible weights are ignored").
-    Raises `ParameterError`, and `DisconnectedError` where the threshold cuts the graph.
+    Parameters
+    ----------
+    targets
+        Shape (n, p), one target model an agent.
+    gamma
+        Above 0.
+    threshold
+        From 0 to below 1. Smaller weights become 0.
+
+    Raises
+    ------
+    ParameterError
+        A parameter is outside its range, or a target is zero.
+    DisconnectedError
+        The threshold cuts the graph.
+
+    References
+    ----------
+    Bellet et al. (2018), section 4 (gamma = 0.1, "negligible weights are ignored").
     """
     vectors = np.asarray(targets, dtype=np.float64)
     if vectors.ndim != 2 or vectors.shape[0] == 0 or not np.isfinite(vectors).all():
@@ -53,11 +69,27 @@ def angle_similarity(targets: npt.ArrayLike, gamma: float, threshold: float) -> 
 
 
 def nearest_neighbours(ratings: npt.ArrayLike | sparse.sparray, k: int) -> Network:
-    """Agents i and j are neighbours, with weight 1, if one is among the ``k`` most similar to the other by cosine.
+    """Make agents neighbours, with weight 1, if one is among the ``k`` most similar to the other by cosine.
 
-    ``ratings`` has shape (n, m), sparse or dense, one row an agent; a missing rating is 0. Of equally similar agents
-    the lower number is nearer. Source: Bellet et al. 2018, section 4 (MovieLens, k = 10).
-    Raises `ParameterError`, and `DisconnectedError` where no edge joins two groups.
+    Of equally similar agents the lower number is nearer.
+
+    Parameters
+    ----------
+    ratings
+        Shape (n, m), sparse or dense, one row an agent; a missing rating is 0.
+    k
+        From 1 to n - 1.
+
+    Raises
+    ------
+    ParameterError
+        ``k`` is outside its range, a rating is not finite, or an agent has none.
+    DisconnectedError
+        No edge joins two groups.
+
+    References
+    ----------
+    Bellet et al. (2018), section 4 (MovieLens, k = 10).
     """
     vectors = sparse.csr_array(ratings, dtype=np.float64, copy=True)
     agents = int(vectors.shape[0])

@@ -85,7 +85,7 @@ class Facts:
 
 
 def facts(network: Network) -> Facts:
-    """All facts about ``network``; deterministic."""
+    """Compute all facts about ``network``; deterministic."""
     agents = network.agents
     adjacency = _adjacency(network)
     counts = network.degree_counts.astype(np.float64)
@@ -126,8 +126,11 @@ def facts(network: Network) -> Facts:
 def metropolis(network: Network) -> sparse.csr_array:
     """The symmetric mixing matrix P_ij = 1 / (1 + max(d_i, d_j)) for neighbours, rows adding up to 1, shape (n, n).
 
-    d_i is the number of neighbours. Its eigenvalues are above -1. Source: Xiao, Boyd and Lall, *A scheme for robust
-    distributed sensor fusion based on average consensus*, 2005.
+    d_i is the number of neighbours. The eigenvalues are above -1.
+
+    References
+    ----------
+    Xiao, Boyd and Lall (2005), *A scheme for robust distributed sensor fusion based on average consensus*.
     """
     edges = network.weights.tocoo()
     counts = network.degree_counts
@@ -214,8 +217,10 @@ def _largest(matrix: sparse.csr_array) -> float | None:
 
 
 def _smallest(matrix: sparse.csr_array, null: FloatArray | None) -> float | None:
-    """The smallest eigenvalue but the one of ``null``: by Lanczos, which is quick where the spectrum has a gap, and
-    otherwise (long, thin graphs) around a factorisation, which is quick just there."""
+    """The smallest eigenvalue except that of ``null``; None if it is not found.
+
+    Lanczos is quick where the spectrum has a gap. Long, thin graphs have none: there a factorisation is quick.
+    """
     agents = matrix.shape[0]
     bound = float(abs(matrix).sum(axis=1).max())
 

@@ -1,1 +1,1 @@
-"""Averages and sums over all agents without a server: everything is said to neighbours, on any connected graph."""
+"""Averages and sums over all agents without a server: agents send to their neighbours only, on any connected graph."""

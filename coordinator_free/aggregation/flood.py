@@ -1,10 +1,11 @@
-"""Flooding: each agent's vector is passed on until everybody has it.
+"""Flooding: each agent's vector is passed on until all agents have it.
 
 Rules that hold here:
-- In each step an agent says one vector: its own first, then what it heard and has not passed on, in the order in which
-  it came, the lowest origin first. So who says what in which step is a function of the graph, known to all beforehand,
-  and a message needs no origin (`Flood`). Where some may fall silent it is not, and a message has one (`Relay`).
-- Who has nothing left to pass on repeats its own vector; that tells nobody anything new.
+- In each step an agent sends one vector: its own first, then received vectors that it has not passed on, in the order
+  of arrival, the lowest origin first. So the vector that an agent sends in a step is a function of the graph, which all
+  agents know, and a message needs no origin (`Flood`). Where agents may fall silent it is not, and a message names its
+  origin (`Relay`).
+- An agent with nothing left to pass on repeats its own vector, which reveals nothing new.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ class FloodError(Halt):
 
 
 Schedule = list[list[int]]
-"""Whose vector agent i says in step t: ``schedule[t][i]``."""
+"""The origin of the vector that agent i sends in step t: ``schedule[t][i]``."""
 
 
 def schedule(network: Network) -> Schedule:
-    """The steps after which everybody has every vector; each edge carries n vectors at most each way, plus repeats."""
+    """The steps after which every agent has every vector. An edge carries at most n vectors each way, plus repeats."""
     n = network.agents
     known = [{i} for i in range(n)]
     waiting = [[i] for i in range(n)]
@@ -43,18 +44,22 @@ def schedule(network: Network) -> Schedule:
 
 
 def enough(agents: int, connectivity: int, absent: int) -> int:
-    """Steps in which every vector that anybody passes on reaches all, though up to ``absent`` agents fall silent.
+    """Steps in which every vector that is passed on reaches all agents, though up to ``absent`` agents fall silent.
 
     n vectors need n - 1 steps more than the longest way (Topkis 1985). What is left of a graph that ``connectivity``
     agents cut has connectivity - absent disjoint ways between any two, the shortest of at most
-    (n - absent - 2) / (connectivity - absent) + 1 hops; who falls silent may have told one neighbour first.
+    (n - absent - 2) / (connectivity - absent) + 1 hops. An agent may send to one neighbour before it falls silent.
+
+    References
+    ----------
+    Topkis (1985), *Concurrent broadcast for information dissemination*.
     """
     longest = (agents - absent - 2) // (connectivity - absent) + 1
     return agents - 1 + longest + absent
 
 
 def messages(steps: Schedule) -> int:
-    """How many vectors are said that are not mere repeats: n each, fewer where nobody needs the last ones."""
+    """The number of vectors sent that are not repeats: n each, fewer where no agent needs the last ones."""
     return sum(said != i or t == 0 for t, step in enumerate(steps) for i, said in enumerate(step))
 
 
@@ -68,32 +73,38 @@ class Flood:
 
     @property
     def rounds(self) -> int:
+        """The number of steps of one flood."""
         return len(self._steps)
 
     def begin(self, vector: FloatArray) -> None:
+        """Start a flood with the own ``vector``, shape (width,)."""
         self._table[:] = 0.0
         self._table[self._agent] = vector
 
     def say(self, step: int) -> FloatArray:
+        """The vector that this agent sends in ``step``, shape (width,)."""
         return np.array(self._table[self._steps[step][self._agent]])
 
     def hear(self, step: int, sender: int, vector: FloatArray) -> None:
+        """Take the vector that ``sender`` sent in ``step``, shape (width,)."""
         self._table[self._steps[step][sender]] = vector
 
     @property
     def table(self) -> FloatArray:
-        """Everybody's vector, shape (n, width), once all steps are heard."""
+        """The vectors of all agents, shape (n, width), once the messages of all steps have arrived."""
         return self._table
 
     def snapshot(self) -> dict[str, FloatArray]:
+        """The state, for `restore`."""
         return {"table": self._table.copy()}
 
     def restore(self, state: Mapping[str, FloatArray]) -> None:
+        """Go on from a snapshot."""
         self._table[:] = np.array(state["table"]).reshape(self._table.shape)
 
 
 class Relay:
-    """One agent's part in flooding vectors of ``width`` numbers of ``agents`` agents, of whom some may fall silent."""
+    """One agent's part in flooding vectors of ``width`` numbers of ``agents`` agents, some of which may fall silent."""
 
     def __init__(self, agent: int, agents: int, width: int) -> None:
         self._agent = agent
@@ -103,41 +114,42 @@ class Relay:
         self._fresh: set[int] = set()
 
     def begin(self, vector: FloatArray) -> None:
+        """Start a flood with the own ``vector``, shape (width,)."""
         self._table[:] = 0.0
         self._table[self._agent] = vector
         self._known, self._waiting, self._fresh = {self._agent}, [self._agent], set()
 
     def say(self) -> FloatArray:
-        """Whose vector, and the vector: shape (1 + width,)."""
+        """The message of the next step: an origin and its vector, shape (1 + width,)."""
         self._waiting += sorted(self._fresh)
         self._fresh.clear()
         origin = self._waiting.pop(0) if self._waiting else self._agent
         return np.append(float(origin), self._table[origin])
 
     def hear(self, sender: int, message: FloatArray) -> None:
-        """Raises `FloodError` for what no honest neighbour says."""
+        """Take a message of ``sender``; raise `FloodError` for one that no honest neighbour sends."""
         origin = int(message[0])
         if origin != message[0] or not 0 <= origin < len(self._table):
-            raise FloodError(f"agent {sender} passes on a vector of agent {message[0]:g}, who does not exist")
+            raise FloodError(f"agent {sender} passes on a vector of agent {message[0]:g}, which does not exist")
         if origin not in self._known:
             self._table[origin] = message[1:]
             self._known.add(origin)
             self._fresh.add(origin)
         elif not np.array_equal(self._table[origin], message[1:]):
-            raise FloodError(f"agent {sender} passes on another vector of agent {origin} than was heard before")
+            raise FloodError(f"agent {sender} passes on another vector of agent {origin} than the one received before")
 
     @property
     def heard(self) -> list[int]:
-        """Whose vectors are here, ascending, one's own too."""
+        """The agents whose vectors are here, ascending, the own one included."""
         return sorted(self._known)
 
     @property
     def table(self) -> FloatArray:
-        """Their vectors, shape (n, width); zeros for who was not heard."""
+        """Their vectors, shape (n, width); zeros for agents that are missing."""
         return self._table
 
     def snapshot(self) -> dict[str, FloatArray]:
-        """To be taken between `say` and the first `hear`."""
+        """The state, taken between `say` and the first `hear`."""
         return {
             "table": self._table.copy(),
             "known": np.array(self.heard, dtype=np.float64),
@@ -145,6 +157,7 @@ class Relay:
         }
 
     def restore(self, state: Mapping[str, FloatArray]) -> None:
+        """Go on from a snapshot."""
         self._table[:] = np.array(state["table"]).reshape(self._table.shape)
         self._known = {int(origin) for origin in state["known"]}
         self._waiting = [int(origin) for origin in state["waiting"]]

@@ -1,18 +1,18 @@
-"""Masked sums by flooding: everybody learns the sum of all agents' vectors, and nobody anything else of them.
+"""Masked sums by flooding: all agents learn the sum of their vectors, and nothing else about them.
 
 Three kinds of message, all of `width` numbers:
 
 - once, the *key*: the agent's X25519 public key, and the weights and grid that it sums with;
 - in each sum, the *masked* vector with the sealed shares of the agent's own seed, one for each neighbour;
-- then the *reveal*: who the agent takes to be present, namely whose masked vectors it heard, and of each neighbour its
-  share of the own seed (present) or the pairwise seed (absent), never both.
+- then the *reveal*: the agents that it takes to be present, namely those whose masked vectors it received, and for each
+  neighbour its share of the own seed (present) or the pairwise seed (absent), never both.
 
 Masked vectors and reveals are flooded, each with its origin; keys only reach neighbours.
 
 Rules that hold here:
-- Nothing is revealed where more than ``dropouts`` agents are absent: the noise of a sum is shared out for no fewer.
-- A sum is that of one set of agents, rebuilt from the reveals that name this very set. Who heard of another set than
-  the others, or of too few reveals, stops: a sum is never silently wrong.
+- Nothing is revealed where more than ``dropouts`` agents are absent: the noise of a sum is shared out for no more.
+- A sum is that of one set of agents, rebuilt from the reveals that name exactly this set. An agent that has another set
+  than the others, or too few reveals, stops: a sum is never wrong without notice.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class MaskedSum:
         self._private = masking.derived(secret, "x25519")
         self._shared: dict[int, bytes] = {}
         self.present: list[int] = []
-        """Whose values the sum is of, ascending."""
+        """The agents whose values are in the sum, ascending."""
         self._total = np.zeros(dimension, dtype=np.uint64)
         self._number = 0
 
@@ -70,6 +70,7 @@ class MaskedSum:
     # -- keys, once -----------------------------------------------------------------------------------------------
 
     def say_key(self) -> FloatArray:
+        """The message with this agent's public key, weights and grid, shape (width,)."""
         key = masking.public_key(self._private)
         return np.append(0.0, self._padded(np.append(_halves(key), self._agreement)))
 
@@ -101,6 +102,7 @@ class MaskedSum:
         return self._flood.say()
 
     def hear(self, sender: int, message: FloatArray) -> None:
+        """Take a masked vector or a reveal that ``sender`` passes on."""
         self._flood.hear(sender, message)
 
     def _add_up(self) -> None:
@@ -109,7 +111,7 @@ class MaskedSum:
         self._total = masking.from_floats(hidden.reshape(-1)).reshape(len(hidden), -1).sum(axis=0, dtype=np.uint64)
 
     def _reveal(self) -> FloatArray:
-        """Add up what was heard, and reveal what takes the masks off the sum of just that."""
+        """Add up the received vectors, and reveal what takes the masks off exactly this sum."""
         self._add_up()
         agents = len(self._adjacent)
         if agents - len(self.present) > self._dropouts:
@@ -130,7 +132,7 @@ class MaskedSum:
         return np.concatenate([named(self.present, agents), *seeds])
 
     def result(self) -> FloatArray:
-        """The sum of the values of all ``present``, on the grid, once all was heard; raises `MaskError`."""
+        """The sum of the values of all ``present``, on the grid, once all reveals are here; raises `MaskError`."""
         own, dropped = self._opened()
         return masking.from_words(masking.unmasked(self._total, own.values(), dropped))
 
@@ -155,7 +157,7 @@ class MaskedSum:
             silent = [holder for holder in neighbours if holder in self.present and holder not in seeds]
             if silent:
                 raise MaskError(
-                    f"sum {self._number}: agents {silent} did not reveal their masks with agent {party}, who is absent"
+                    f"sum {self._number}: agents {silent} did not reveal their masks with the absent agent {party}"
                 )
             dropped[party] = {holder: seeds[holder] for holder in neighbours if holder in self.present}
         return own, dropped
@@ -163,7 +165,7 @@ class MaskedSum:
     def overhear(
         self, masked: Iterable[tuple[int, FloatArray]], reveals: Iterable[tuple[int, FloatArray]]
     ) -> tuple[FloatArray, dict[int, FloatArray]]:
-        """One sum, from all its (sender, message) pairs, for who has no key and takes no part in it.
+        """One sum, from all its (sender, message) pairs, for an observer without a key and without a part in it.
 
         The sum of all ``present``, and what is left of each one's vector, shape (dimension,), when every mask that was
         opened is taken off. Raises what `result` and `hear` raise.
@@ -192,6 +194,7 @@ class MaskedSum:
     # -- state ----------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, FloatArray]:
+        """The state after a message, for `restore`."""
         state = self._flood.snapshot() | {
             "total": masking.to_floats(self._total),
             "number": np.array([float(self._number)]),
@@ -202,6 +205,7 @@ class MaskedSum:
         return state
 
     def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a snapshot."""
         self._flood.restore(state)
         self._total = masking.from_floats(np.array(state["total"]))
         self._number = int(state["number"][0])

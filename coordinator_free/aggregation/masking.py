@@ -1,10 +1,10 @@
-"""Sums of which nothing else is seen: fixed point in Z_2^64, pairwise masks, own masks, and shares of these.
+"""Sums that hide everything but themselves: fixed point in Z_2^64, pairwise masks, own masks, and shares of these.
 
 Rules that hold here:
 - Numbers are whole multiples of 2^-24, as words modulo 2^64. Masks are uniform words, so a masked vector is uniform and
   independent of the value; words add exactly, in any order.
 - Neighbours i < j agree on a seed (X25519) for each round; i adds the mask it expands to, j subtracts it. Each agent
-  also adds a mask of its own, whose seed it shares among its neighbours (Shamir), more than half of whom rebuild it.
+  also adds a mask of its own. It shares the seed of that mask among its neighbours (Shamir); more than half rebuild it.
 - For each party a neighbour reveals its share of the own seed *or* the pairwise seed, never both. `Holder` keeps that.
 - Seeds differ in every round, so what is revealed of one round opens no other.
 - Keys and randomness are arguments: nothing here draws anything.
@@ -147,7 +147,7 @@ def threshold(degree: int) -> int:
 
 
 def shares(seed: bytes, holders: Sequence[int], needed: int, secret: bytes, round_: int) -> dict[int, bytes]:
-    """A share of ``seed`` for each holder; any ``needed`` of them rebuild it, fewer say nothing of it.
+    """A share of ``seed`` for each holder; any ``needed`` of them rebuild it, fewer reveal nothing of it.
 
     The polynomial's other coefficients come from ``secret``, another one in each round.
     """
@@ -191,7 +191,7 @@ def _at_zero(points: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def sealed(share: bytes, shared: bytes, sender: int, round_: int) -> bytes:
-    """A share, readable by the one neighbour who holds ``shared`` too; sealing it again opens it."""
+    """A share, readable only by the neighbour that also holds ``shared``; sealing it again opens it."""
     pad = derived(shared, "seal", sender, round_, length=SEED_BYTES)
     return bytes(a ^ b for a, b in zip(share, pad, strict=True))
 
@@ -208,7 +208,7 @@ class Holder:
         self._revealed: dict[int, Kind] = {}
 
     def reveal(self, party: int, *, present: bool) -> tuple[Kind, bytes]:
-        """The share of a present party's own seed, or the seed shared with one who is not."""
+        """The share of a present party's own seed, or the seed shared with an absent party."""
         kind: Kind = "share" if present else "pair"
         before = self._revealed.get(party)
         if before is not None and before != kind:
@@ -238,19 +238,30 @@ def unmasked(
     return total
 
 
-# --- who may sum -----------------------------------------------------------------------------------------------------
+# --- which graphs may sum --------------------------------------------------------------------------------------------
 
 
 def check_graph(agents: int, degrees: Sequence[int], connectivity: int, colluders: int, dropouts: int = 0) -> None:
-    """Raise `MaskError` unless a masked sum hides each agent from ``colluders`` others who pool what they know, though
-    up to ``dropouts`` others are absent, and can be made without these.
+    """Raise `MaskError` unless masked sums on this graph are safe.
 
-    ``connectivity``: how many agents must be taken away to cut the mask graph. With no more absent than these bounds
-    allow, two sums of different sets of agents cannot both be opened: who is in one of them only has shares revealed by
-    more than half of its neighbours, and all these would have to be absent from the other.
+    Safe: a sum hides each agent from ``colluders`` others that pool what they know, and can be made while up to
+    ``dropouts`` others are absent. With no more absent than these bounds allow, two sums of different sets of agents
+    cannot both be opened: the shares of an agent that is in only one of them were revealed by more than half of its
+    neighbours, and all these would have to be absent from the other.
+
+    Parameters
+    ----------
+    agents, degrees
+        The number of agents, and the number of neighbours of each.
+    connectivity
+        How many agents must be removed to cut the mask graph.
+    colluders, dropouts
+        How many agents may pool what they know, and how many may be absent.
     """
     if agents < 3:
-        raise MaskError(f"a masked sum of {agents} agents: the sum and one's own value give the other's; 3 or more")
+        raise MaskError(
+            f"a masked sum of {agents} agents: of two, each agent can compute the other's value; accepted: 3 or more"
+        )
     if colluders < 0 or colluders > agents - 2:
         raise MaskError(f"privacy.colluders = {colluders}: accepted are 0 to {agents - 2} of {agents} agents")
     if colluders >= connectivity:
@@ -267,7 +278,7 @@ def check_graph(agents: int, degrees: Sequence[int], connectivity: int, colluder
     spare = min(min(degree - threshold(degree), threshold(degree) - colluders) for degree in degrees)
     if dropouts > max(0, spare):
         raise MaskError(
-            f"privacy.dropouts = {dropouts}: an own mask could not be rebuilt by those who stay; accepted: up to "
+            f"privacy.dropouts = {dropouts}: an own mask could not be rebuilt by the remaining agents; accepted: up to "
             f"{max(0, spare)}, or a denser graph"
         )
     if colluders >= needed:
@@ -278,7 +289,7 @@ def check_graph(agents: int, degrees: Sequence[int], connectivity: int, colluder
 
 
 def check_agreement(mine: Sequence[float], theirs: Sequence[float], sender: int) -> None:
-    """Raise `MaskError` unless a neighbour says the same grid and weights."""
+    """Raise `MaskError` unless a neighbour sends the same grid and weights."""
     if list(mine) != list(theirs):
         raise MaskError(
             f"agent {sender} sums with other weights or another grid than this agent: {list(theirs)}, not {list(mine)}"

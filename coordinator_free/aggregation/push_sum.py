@@ -1,4 +1,4 @@
-"""Push-sum: everybody's weighted average by ratios (Kempe, Dobra and Gehrke 2003), with loss detected.
+"""Push-sum: the weighted average of all agents by ratios (Kempe, Dobra and Gehrke 2003), with loss detected.
 
 Each agent holds (s, w), at first (weight * value, weight). In a step it splits both into degree + 1 equal shares, keeps
 one and gives one to each neighbour; s/w tends to the weighted average.
@@ -43,7 +43,7 @@ class PushSum:
         return np.array(self._given)
 
     def hear(self, sender: int, given: FloatArray) -> None:
-        """A neighbour's cumulative sum; an older one than the newest heard must not be offered."""
+        """Take a neighbour's cumulative sum, shape (dimension + 1,); never one older than its newest."""
         self._newest[self._place[sender]] = given
 
     def absorb(self) -> None:
@@ -63,6 +63,7 @@ class PushSum:
         return ratio
 
     def snapshot(self) -> dict[str, FloatArray]:
+        """The state after a message, for `restore`."""
         return {
             "held": self._held.copy(),
             "given": self._given.copy(),
@@ -71,6 +72,7 @@ class PushSum:
         }
 
     def restore(self, state: Mapping[str, FloatArray]) -> None:
+        """Go on from a snapshot."""
         self._held, self._given = np.array(state["held"]), np.array(state["given"])
         self._counted = np.array(state["counted"]).reshape(self._counted.shape)
         self._newest = np.array(state["newest"]).reshape(self._counted.shape)

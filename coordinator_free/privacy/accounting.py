@@ -63,7 +63,7 @@ class AccountingError(ValueError):
 
 @dataclass(frozen=True)
 class Total:
-    """What releases cost together: the smallest epsilon, which accountant found it, and what each one says.
+    """What releases cost together: the smallest epsilon, the accountant that found it, and the figure of each.
 
     None where an accountant does not apply: a Gaussian release has no epsilon of its own, and exact composition is
     not asked where delta = 0.
@@ -139,10 +139,24 @@ _Counts = tuple[tuple[_Kind, int], ...]
 
 
 def total(mechanisms: Iterable[Mechanism | None], delta: float) -> Total:
-    """What the releases of ``mechanisms`` cost together at ``delta``, 0 <= delta < 1; None costs nothing.
+    """Total cost of the releases of ``mechanisms`` at ``delta``.
 
-    A mechanism of an unknown family must be private with epsilon = 1 / multiplier and delta = 0. Raises
-    `AccountingError` for a delta outside its range.
+    Parameters
+    ----------
+    mechanisms
+        One for each release. None costs nothing. A mechanism of an unknown family must be private with
+        epsilon = 1 / multiplier and delta = 0.
+    delta
+        From 0 to below 1.
+
+    Raises
+    ------
+    AccountingError
+        ``delta`` is outside its range.
+
+    References
+    ----------
+    Kairouz, Oh and Viswanath (2015), Theorem 3.5; Balle and Wang (2018), Theorem 8.
     """
     if not 0.0 <= delta < 1.0:
         raise AccountingError(f"privacy.delta = {delta}; accepted: 0 and more, below 1")
@@ -160,11 +174,31 @@ def calibrate(
     r: float | None = None,
     dimension: int | None = None,
 ) -> FloatArray:
-    """The multipliers, scale / sensitivity, that spend a budget on ``releases`` releases; shape (releases,).
+    """Find the multipliers that spend a budget on ``releases`` releases.
 
-    Their `total` lies between ``epsilon`` (1 - 1e-4) and ``epsilon``, never above. ``allocation`` and ``r`` are those
-    of `allocation.weights`; gamma-norm noise needs the ``dimension`` of a release. Raises `AccountingError` or
-    `AllocationError` for a budget that cannot be spent.
+    Parameters
+    ----------
+    mechanism
+        One of `NORMS`.
+    releases
+        How many share the budget.
+    epsilon, delta
+        The budget of all releases together.
+    allocation, r
+        As in `allocation.weights`.
+    dimension
+        Of a release; gamma-norm noise needs it.
+
+    Returns
+    -------
+    FloatArray
+        scale / sensitivity of each release, shape (releases,). Their `total` lies between ``epsilon`` (1 - 1e-4) and
+        ``epsilon``, never above.
+
+    Raises
+    ------
+    AccountingError, AllocationError
+        The budget cannot be spent.
     """
     if mechanism not in NORMS:
         raise AccountingError(f"privacy.mechanism = {mechanism!r}; accepted: {', '.join(NORMS)}")

@@ -26,10 +26,27 @@ class AllocationError(ValueError):
 def weights(allocation: str, releases: int, mechanism: str, r: float | None = None) -> FloatArray:
     """Weights of epsilon_k, for Gaussian noise of 1/sigma_k; shape (releases,), the largest is 1.
 
-    ``allocation``: ``uniform``; ``increasing``, as above; ``as_published``, epsilon_k ~ r^(k/3) (r^(k/4) for Gaussian
-    noise), which decreases and is worse than ``uniform``: Bellet et al. (2018), Proposition 2, as printed. ``r`` in
-    (0, 1] is how much of a release's noise the next update keeps, a number to be tuned: the theoretical one is so
-    close to 1 that nothing changes. Raises `AllocationError`.
+    Parameters
+    ----------
+    allocation
+        ``uniform``; ``increasing``, as above; ``as_published``, epsilon_k ~ r^(k/3) (r^(k/4) for Gaussian noise), which
+        decreases and is worse than ``uniform``.
+    releases
+        How many share the budget.
+    mechanism
+        Decides between epsilon_k and 1/sigma_k.
+    r
+        In (0, 1]: how much of a release's noise the next update keeps. A number to be tuned: the theoretical one is so
+        close to 1 that nothing changes.
+
+    Raises
+    ------
+    AllocationError
+        The allocation is unknown, or ``r`` is missing or outside its range.
+
+    References
+    ----------
+    Bellet et al. (2018), Proposition 2, for ``as_published``.
     """
     if allocation not in ALLOCATIONS:
         raise AllocationError(f"privacy.allocation = {allocation!r}; accepted: {', '.join(ALLOCATIONS)}")

@@ -1,10 +1,10 @@
-"""Budgets of the agents' own: not everybody minds alike what is told of them.
+"""A budget for each agent.
 
-An agent's epsilon speaks of its own releases alone, so each agent may have its own (Jorgensen, Yu and Cormode 2015, on
-personalised differential privacy). With epsilon 0 an agent opts out: it listens and never speaks.
+The epsilon of an agent covers its own releases alone, so each may have its own (Jorgensen, Yu and Cormode 2015, on
+personalised differential privacy). With epsilon 0 an agent opts out: it receives and never releases.
 
 Rules that hold here:
-- Who has which budget is public, and must not depend on anybody's records: a rule may use sizes, names and chance.
+- The budgets are public and must not depend on records: a rule may use sizes, names and chance.
 """
 
 from __future__ import annotations
@@ -22,16 +22,28 @@ class BudgetError(ValueError):
 
 
 def by_levels(agents: int, levels: Sequence[tuple[float, float]], random: np.random.Generator) -> FloatArray:
-    """Epsilon of each agent, shape (n,): of the (share, epsilon) ``levels``, dealt at random.
+    """Epsilon of each agent, shape (n,), dealt at random.
 
-    The shares are of the agents and add up to 1; numbers are rounded by the largest remainder. Raises `BudgetError`.
+    Parameters
+    ----------
+    agents
+        How many there are.
+    levels
+        (share of the agents, epsilon). The shares add up to 1; numbers are rounded by the largest remainder.
+    random
+        Decides which agent has which level.
+
+    Raises
+    ------
+    BudgetError
+        The shares do not add up to 1, an epsilon is negative or not finite, or every agent would opt out.
     """
     shares = np.array([share for share, _ in levels], dtype=np.float64)
     epsilons = np.array([epsilon for _, epsilon in levels], dtype=np.float64)
     if not levels or not np.isfinite(shares).all() or (shares < 0).any() or not math.isclose(shares.sum(), 1.0):
         raise BudgetError(f"privacy.levels: the shares must be 0 or more and add up to 1, not to {shares.sum():g}")
     if not np.isfinite(epsilons).all() or (epsilons < 0).any():
-        raise BudgetError("privacy.levels: each epsilon must be a finite number, 0 (listens only) or more")
+        raise BudgetError("privacy.levels: each epsilon must be a finite number, 0 (the agent never releases) or more")
     exact = shares * agents
     counts = np.floor(exact).astype(np.intp)
     late = np.argsort(counts - exact, kind="stable")[: agents - int(counts.sum())]

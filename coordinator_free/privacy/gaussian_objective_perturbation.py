@@ -13,7 +13,7 @@ variables (`coordinator_free.privacy.loss_distribution.plane_gaussian`).
 
 Rules that hold here:
 - The loss is convex with bounded slopes and curvature, rows are not longer than the public R, the minimiser is exact.
-  Whoever releases it checks that.
+  The code that releases it checks this.
 """
 
 from __future__ import annotations
@@ -71,8 +71,10 @@ def gaussian_objective_epsilon(delta: float, shift: float, deviation: float, jac
 def gaussian_objective_deviation(epsilon: float, delta: float, shift: float, jacobian: float) -> float:
     """The smallest deviation that makes one release (``epsilon``, ``delta``)-private by this bound, rounded up.
 
-    Raises `ObjectivePerturbationError` if the Jacobian alone loses ``epsilon``: then the objective needs more
-    curvature.
+    Raises
+    ------
+    ObjectivePerturbationError
+        The Jacobian alone loses ``epsilon``: the objective needs more curvature.
     """
     room = epsilon - jacobian
     if not room > 0.0:

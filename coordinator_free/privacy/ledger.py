@@ -56,6 +56,7 @@ class Charge:
 
     @property
     def count(self) -> int:
+        """How many indices it covers."""
         return self.last - self.first + 1
 
 
@@ -67,10 +68,12 @@ class Plan:
 
     @classmethod
     def of(cls, mechanisms: Iterable[Mechanism | None]) -> Plan:
+        """The plan of a run with these mechanisms, one for each release."""
         return cls(tuple((sum(1 for _ in alike), mechanism) for mechanism, alike in groupby(mechanisms)))
 
     @property
     def releases(self) -> int:
+        """How many releases are planned."""
         return sum(count for count, _ in self.groups)
 
     @property
@@ -79,6 +82,7 @@ class Plan:
         return max(1, self.releases // 20) if self.groups else LARGEST_GROUP
 
     def mechanisms(self) -> list[Mechanism | None]:
+        """The mechanism of each release, in order."""
         return [mechanism for count, mechanism in self.groups for _ in range(count)]
 
     def within(self, first: int, last: int, mechanism: Mechanism | None) -> bool:

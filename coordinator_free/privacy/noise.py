@@ -50,8 +50,17 @@ _HALVINGS = np.array([(1 + _zeros(top, 12)) * _LN2 for top in range(1 << 12)])
 class Stream:
     """The random words of one release.
 
-    ``secret`` is the agent's own, at least 16 bytes, known to nobody else; ``index`` is the release's index, 0 to
-    2^64 - 1. Raises ``ValueError`` for anything else.
+    Parameters
+    ----------
+    secret
+        The agent's own, at least 16 bytes, known to no other process.
+    index
+        The release's index, 0 to 2^64 - 1.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
     """
 
     __slots__ = ("_ahead", "_drawn", "_hash", "_ready")
@@ -122,7 +131,7 @@ class Streams:
 
 
 def simulation_secret(seed: int, agent: int) -> bytes:
-    """The secret of ``agent`` in a run labelled ``simulation``: whoever holds the seed sees through the noise."""
+    """The secret of ``agent`` in a run labelled ``simulation``: the holder of the seed can compute the noise."""
     return hashlib.sha256(_SIMULATION_DOMAIN + f"{seed}/{agent}".encode()).digest()
 
 

@@ -2,11 +2,11 @@
 
 Rules that hold here:
 - Neighbouring datasets differ in one record's value, sizes are public, record gradients are clipped to G in L2. So the
-  mean gradient of agent j moves by 2G/n_j, and the size-weighted sum of all by 2G/n, whoever holds the record.
+  mean gradient of agent j moves by 2G/n_j, and the size-weighted sum of all by 2G/n, for a record of any agent.
 - ``releases``: the observer sees each agent's own releases, as every neighbour and eavesdropper does. ``sum``: the
   observer sees nothing but the sum of all, because it was masked.
 - ``as_published`` is the paper's Theorem 1: every agent adds noise for 2G/n and keeps its sensitivity of 2G/n_j. Its
-  claim holds for neither observer: `truth` says what does.
+  claim holds for neither observer; `truth` gives the true figures.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def noise_deviation(epsilon: float, delta: float, clip: float, records: int, rou
 
 @dataclass(frozen=True)
 class Truth:
-    """The true epsilon of a claim: for who sees the most exposed agent's releases, and for who sees the sum."""
+    """The true epsilon of a claim, against an observer of the most exposed agent's releases, and of the sum only."""
 
     claimed: float
     releases: float
@@ -77,7 +77,7 @@ def truth(epsilon: float, delta: float, sizes: Sequence[int]) -> Truth:
 def shared_deviation(deviation: float, agents: int, absent: int) -> float:
     """Each agent's part of a sum's noise, so that the sum keeps ``deviation`` without the parts of ``absent`` agents.
 
-    ``absent``: those who collude, and so know their own parts, plus those who may drop out.
+    ``absent``: colluding agents, which know their own parts, plus agents that may drop out.
     """
     if not 0 <= absent < agents:
         raise ObserverError(f"privacy.colluders + privacy.dropouts = {absent}: must be 0 to {agents - 1}")

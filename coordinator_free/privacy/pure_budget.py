@@ -2,7 +2,7 @@
 
 Rules that hold here:
 - A multiplier of such a release is 1 / (its epsilon).
-- What is returned never costs more than the budget; the accountant says so, not an approximation of it.
+- The result never costs more than the budget, by the accountant itself and not by an approximation of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the agents would reach without talking, or without keeping anything to themselves; and how models are scored.
+"""What agents reach alone and with all records in one place, and how models are scored.
 
 Rules that hold here:
-- A baseline "at its best" picks its regularisation by the test score, which flatters the baseline and nobody else.
+- A baseline "at its best" picks its regularisation by the test score, which flatters the baseline only.
 - Scores are one number for each agent, NaN for an agent without test records; summaries leave these out.
 """
 
@@ -30,7 +30,7 @@ def alone(problems: Sequence[LocalProblem]) -> FloatArray:
 
 
 def pooled(problems: Sequence[LocalProblem], regularisation: float) -> FloatArray:
-    """One model on everybody's records, shape (p,); its lambda is ``regularisation`` / all records."""
+    """One model on the records of all agents, shape (p,); its lambda is ``regularisation`` / all records."""
     x = np.concatenate([problem.x for problem in problems])
     y = np.concatenate([problem.y for problem in problems])
     return LocalProblem(x, y, problems[0].loss, regularisation / max(len(y), 1)).minimiser()
@@ -54,9 +54,9 @@ def best_alone(
 
 
 def scores(models: FloatArray, tests: Tests, judge: Loss) -> FloatArray:
-    """The metric of each agent's model on its own test records, shape (n,). One model (p,) is scored for everybody."""
-    everybody = np.broadcast_to(models, (len(tests), models.shape[-1]))
-    return np.array([judge.score(model, x, y) for model, (x, y) in zip(everybody, tests, strict=True)])
+    """The metric of each agent's model on its own test records, shape (n,). One model (p,) is scored for all agents."""
+    each = np.broadcast_to(models, (len(tests), models.shape[-1]))
+    return np.array([judge.score(model, x, y) for model, (x, y) in zip(each, tests, strict=True)])
 
 
 def smallest_quarter(records: Sequence[int]) -> npt.NDArray[np.intp]:
@@ -141,7 +141,7 @@ class _Sparse:
 
 
 def noised_records(problem: LocalProblem, scale: float, flip: float, random: np.random.Generator) -> LocalProblem:
-    """The problem of records that anybody may see: Laplace noise on each feature, labels flipped with a probability.
+    """The problem of records that are public: Laplace noise on each feature, labels flipped with a probability.
 
     Local differential privacy (Duchi, Jordan and Wainwright 2012): a record of L1 diameter D with ``scale`` D / eps_x
     and ``flip`` 1 / (1 + exp(eps_y)) is eps_x + eps_y private; neighbours differ in one record's value. ``flip`` > 0

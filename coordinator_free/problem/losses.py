@@ -29,8 +29,8 @@ class LossError(ValueError):
 class Loss(ABC):
     """A convex or smooth loss of a linear prediction.
 
-    A loss of one's own gives the four scalar functions, which work elementwise on arrays of shape (m,), and the public
-    constants; the rest follows. Shapes below: theta (p,), x (m, p), y (m,).
+    A subclass gives the public constants and the four scalar functions, which work elementwise on arrays of shape (m,).
+    Shapes below: theta (p,), x (m, p), y (m,).
     """
 
     name: ClassVar[str]
@@ -64,7 +64,7 @@ class Loss(ABC):
         """Raise `LossError` if this loss cannot take the labels."""
 
     def penalty(self, theta: FloatArray) -> float:
-        """The regulariser at a model (p,), to be weighted with lambda_i: |theta|^2 unless a loss says otherwise."""
+        """The regulariser at a model (p,), to be weighted with lambda_i: |theta|^2 unless a loss has another."""
         return float(theta @ theta)
 
     def penalty_gradient(self, theta: FloatArray) -> FloatArray:
@@ -117,16 +117,19 @@ class Logistic(Loss):
     larger_is_better: ClassVar[bool] = True
 
     def value(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
+        """log(1 + exp(-y z)) at predictions z, shape (m,)."""
         loss: FloatArray = np.logaddexp(0.0, -y * prediction)
         return loss
 
     def slope(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
+        """-y sigmoid(-y z), shape (m,)."""
         against = -y
         slope: FloatArray = _sigmoid(against * prediction)
         slope *= against
         return slope
 
     def curvature(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
+        """sigmoid(z) sigmoid(-z), shape (m,)."""
         curvature: FloatArray = _sigmoid(y * prediction) * _sigmoid(-y * prediction)
         return curvature
 
@@ -138,6 +141,7 @@ class Logistic(Loss):
         return float(np.mean(0.5 * (agreement + 1.0)))
 
     def check_labels(self, y: FloatArray) -> None:
+        """Raise `LossError` for a label other than -1 and 1."""
         wrong = y[np.abs(y) != 1.0]
         if wrong.size:
             raise LossError(f"label {wrong[0]:g}: the logistic loss takes labels -1 and 1")
@@ -155,12 +159,15 @@ class Squared(Loss):
     larger_is_better: ClassVar[bool] = False
 
     def value(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
+        """(z - y)^2 at predictions z, shape (m,)."""
         return (prediction - y) ** 2
 
     def slope(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
+        """2 (z - y), shape (m,)."""
         return 2.0 * (prediction - y)
 
     def curvature(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
+        """2, shape (m,)."""
         return np.full_like(prediction - y, 2.0)
 
     def score(self, theta: FloatArray, x: FloatArray, y: FloatArray) -> float:
@@ -168,6 +175,7 @@ class Squared(Loss):
         return float(np.sqrt(np.mean((x @ theta - y) ** 2))) if len(y) else math.nan
 
     def check_labels(self, y: FloatArray) -> None:
+        """Raise `LossError` for a label that is not finite."""
         wrong = y[~np.isfinite(y)]
         if wrong.size:
             raise LossError(f"label {wrong[0]:g}: the squared loss takes finite numbers")
@@ -188,23 +196,28 @@ class SigmoidSquared(Loss):
     larger_is_better: ClassVar[bool] = True
 
     def value(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
+        """(1 - sigmoid(y z))^2 at predictions z, shape (m,)."""
         loss: FloatArray = _sigmoid(-y * prediction) ** 2
         return loss
 
     def slope(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
+        """-2 y (1 - t)^2 t with t = sigmoid(y z), shape (m,)."""
         right = _sigmoid(y * prediction)
         slope: FloatArray = -2.0 * y * (1.0 - right) ** 2 * right
         return slope
 
     def curvature(self, prediction: FloatArray, y: FloatArray) -> FloatArray:
+        """2 t (1 - t)^2 (3 t - 1) with t = sigmoid(y z), shape (m,)."""
         right = _sigmoid(y * prediction)
         curvature: FloatArray = 2.0 * right * (1.0 - right) ** 2 * (3.0 * right - 1.0)
         return curvature
 
     def score(self, theta: FloatArray, x: FloatArray, y: FloatArray) -> float:
+        """Accuracy of the sign."""
         return LOGISTIC.score(theta, x, y)
 
     def check_labels(self, y: FloatArray) -> None:
+        """Raise `LossError` for a label other than -1 and 1."""
         LOGISTIC.check_labels(y)
 
 
@@ -217,7 +230,7 @@ class LogisticNonConvex(Logistic):
     (at w^2 = 1) to 2 (at 0). So with rows of norm at most R the objective is
     (R + lambda_i sqrt(p) 3 sqrt(3)/8)-Lipschitz and (R^2/4 + 2 lambda_i)-smooth.
 
-    It does not satisfy the Polyak-Lojasiewicz condition in general, so Theorem 3 of Kang, Liu and Wang says nothing of
+    It does not satisfy the Polyak-Lojasiewicz condition in general, so Theorem 3 of Kang, Liu and Wang does not cover
     it: for one record (1, 1) and lambda_i = 1 the gradient vanishes as w grows, while the objective tends to 1, above
     the ln 2 that it is at 0. `SigmoidSquared` is another non-convex loss.
     """
@@ -228,14 +241,17 @@ class LogisticNonConvex(Logistic):
     """The largest absolute first derivative of the regulariser in one coordinate."""
 
     def penalty(self, theta: FloatArray) -> float:
+        """sum_k w_k^2 / (1 + w_k^2)."""
         squares = theta * theta
         return float((squares / (1.0 + squares)).sum())
 
     def penalty_gradient(self, theta: FloatArray) -> FloatArray:
+        """2 w_k / (1 + w_k^2)^2, elementwise."""
         gradient: FloatArray = 2.0 * theta / (1.0 + theta * theta) ** 2
         return gradient
 
     def penalty_curvature(self, theta: FloatArray) -> FloatArray:
+        """(2 - 6 w_k^2) / (1 + w_k^2)^3, elementwise."""
         squares = theta * theta
         curvature: FloatArray = (2.0 - 6.0 * squares) / (1.0 + squares) ** 3
         return curvature

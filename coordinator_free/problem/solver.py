@@ -11,9 +11,9 @@ neighbours and the noise add up to.
 Rules that hold here:
 - The minimiser is exact: the gradient's norm ends at most at `tolerance`. Objective perturbation and the sensitivity of
   the minimiser hold for nothing less.
-- With ``steps`` the number of steps, of factorisations and of line evaluations is fixed, so that time says nothing
-  about the records. Only where that is too few does the solver go on: it happens where noise or capacity dwarf the
-  penalty, and then the time can say something. No setting of the examples needs it.
+- With ``steps`` the number of steps, of factorisations and of line evaluations is fixed, so that time reveals
+  nothing about the records. Only where that is too few does the solver go on: it happens where noise or capacity dwarf
+  the penalty, and then the time can reveal something. No setting of the examples needs it.
 - The last steps of a fixed number solve with the Hessian that is already factorised: so close to the minimiser it
   hardly changes, each step gains several digits, and costs a fifth.
 - Working memory is one block of rows and one (d, d) or (m, m) matrix, never a second copy of the records.

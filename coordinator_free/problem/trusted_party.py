@@ -1,7 +1,7 @@
-"""Private baselines with a trusted party: whoever holds the records, or the parties' models, adds the noise.
+"""Private baselines with a trusted party, which holds the records or the parties' models and adds the noise.
 
 Rules that hold here:
-- What such a party makes public may be private; what the parties handed over to it is not, whatever epsilon says.
+- What such a party makes public may be private; what the parties handed over to it is not, for any epsilon.
 - The noise is a baseline's, from a generator that others may hold: nothing is released.
 """
 
@@ -21,7 +21,7 @@ from coordinator_free.release import FloatArray
 
 
 def everybody(problems: Sequence[LocalProblem], regularisation: float) -> LocalProblem:
-    """The problem of whoever holds all records; lambda = ``regularisation`` / all records."""
+    """The problem of a party that holds all records; lambda = ``regularisation`` / all records."""
     x = np.concatenate([problem.x for problem in problems])
     y = np.concatenate([problem.y for problem in problems])
     return replace(problems[0], x=x, y=y, regularisation=regularisation / max(len(y), 1))
@@ -39,7 +39,7 @@ def noisy_descent(
 ) -> FloatArray:
     """Gradient descent on all records from zero, Gaussian noise in every step (Wang, Ye and Xu 2017), shape (p,).
 
-    (epsilon, delta)-private for who sees all iterates: the mean gradient moves by 2 clip / n when one of the n records
+    (epsilon, delta)-private against an observer of all iterates: the mean gradient moves by 2 clip / n when one record
     is replaced.
     """
     records = sum(problem.records for problem in problems)
@@ -70,7 +70,7 @@ def output_perturbation_scale(problems: Sequence[LocalProblem], epsilon: float, 
 
 
 def output_perturbation_epsilon(epsilon: float, delta: float, parties: int, dimension: int) -> float:
-    """The true epsilon of that noisy average at ``delta``, for who sees nothing but it.
+    """The true epsilon of that noisy average at ``delta``, against an observer of it alone.
 
     From first principles, for rows of norm at most 1 and slopes of at most 1: let F = 1/n sum_k loss_k +
     convexity/2 |theta|^2, and F' with one record replaced. Their gradients differ by (g - g')/n anywhere, of length at

@@ -1,1 +1,1 @@
-"""What theorems say about a run: convergence, privacy design, staleness."""
+"""What theorems predict for a run: convergence, privacy design, staleness."""

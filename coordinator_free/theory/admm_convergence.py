@@ -1,4 +1,4 @@
-"""What theory says about a run of M-ADMM, before it and beside it (Zhang, Khalili and Liu 2018, section 3).
+"""What theory predicts for a run of M-ADMM, before it and beside it (Zhang, Khalili and Liu 2018, section 3).
 
 With D the degrees, A the adjacency, W(t) = diag(eta_i(t)), 2 Lambda = sqrt(D - A) Y and Z = (Y, f):
 
@@ -31,7 +31,7 @@ FROZEN = 1e-3
 
 @dataclass(frozen=True)
 class Conditions:
-    """Theorem 3.1 for a schedule: what holds, what will happen, and what to say about it.
+    """Theorem 3.1 for a schedule: which conditions hold, what will happen, and the warnings.
 
     ``left`` is the estimated part of the distance to the optimum that is left after the rounds of the schedule,
     ``left_for_ever`` after as many more as one likes, growing at the last rounds' rate.
@@ -126,7 +126,9 @@ def spectrum(network: Network, penalties: FloatArray, theta: float) -> Spectrum:
 def rate_bound(
     network: Network, penalties: FloatArray, theta: float, strong_convexity: float, smoothness: float
 ) -> float:
-    """delta(t) of Theorem 3.2 for one round's ``penalties`` (n,), corrected: the largest over the free mu > 1 of
+    """The corrected delta(t) of Theorem 3.2 for one round's ``penalties``, shape (n,).
+
+    It is the largest over the free mu > 1 of
 
         min { theta s / (mu^2 t),  2 m_o / ( (mu^2 M^2 + mu e^2) / (theta s (mu - 1)) + t ) }
 
@@ -178,7 +180,7 @@ def measured_rates(
 def duals_of(network: Network, models: Sequence[FloatArray], theta: float) -> FloatArray:
     """lambda(t) of every agent from what was released: 2 lambda(t) = theta (D - A) sum of f(1) .. f(t) (Eq. 14).
 
-    ``models`` (T, n, d). Anybody who heard all releases can compute it.
+    ``models`` (T, n, d). Any receiver of all releases can compute it.
     """
     degree, adjacency = _matrices(network)
     duals: FloatArray = 0.5 * theta * np.einsum("ij,tjd->tid", degree - adjacency, np.cumsum(models, axis=0))

@@ -46,14 +46,19 @@ class Curve:
     residual: float
 
     def loss(self, alpha: float) -> float:
+        """L_acc(alpha) = c4 exp(-c5 alpha) + c6."""
         return self.c4 * math.exp(-self.c5 * alpha) + self.c6
 
 
 def fit(alphas: FloatArray, losses: FloatArray) -> Curve:
-    """Least squares over measurements (alpha, loss), several of one alpha welcome.
+    """Fit a curve to measurements (alpha, loss) by least squares; several of one alpha are welcome.
 
-    For each c5 the rest is linear; c5 is searched on a logarithmic scale. Raises `DesignError` if the result is not
-    identifiable.
+    For each c5 the rest is linear; c5 is searched on a logarithmic scale.
+
+    Raises
+    ------
+    DesignError
+        The measurements do not determine the curve.
     """
     alphas, losses = np.asarray(alphas, dtype=np.float64), np.asarray(losses, dtype=np.float64)
     if alphas.shape != losses.shape or alphas.ndim != 1:
@@ -130,9 +135,11 @@ class Utility:
                 raise DesignError(f"utility {name} = {getattr(self, name)}: needs a finite number > 0")
 
     def value(self, alpha: float) -> float:
+        """U_priv(alpha) = w1 ln(w2 / (w3 alpha + w4 alpha^2))."""
         return self.w1 * math.log(self.w2 / (self.w3 * alpha + self.w4 * alpha**2))
 
     def slope(self, alpha: float) -> float:
+        """The derivative of `value` in alpha."""
         return -self.w1 * (self.w3 + 2.0 * self.w4 * alpha) / (self.w3 * alpha + self.w4 * alpha**2)
 
 

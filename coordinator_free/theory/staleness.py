@@ -1,14 +1,14 @@
 """How old the neighbours' models were that releases were computed from: the staleness of asynchronous learning.
 
-When agent i makes a release, a neighbour j has already said its release k, and i works with release u of it: that
+When agent i makes a release, a neighbour j has already sent its release k, and i works with release u of it: that
 model's age is k - u, in releases of j (the delay of asynchronous coordinate descent's convergence bounds).
 
 Rules that hold here:
-- Only what anybody can read in a log is used: who said which index, in what order, and what it says it ``used``.
+- Only the public content of a log is used: the senders and indices of releases, their order, and their lists ``used``.
 - A model that is used again is still in force, and older: every release has one age for each neighbour in force.
-- A neighbour of whom nothing was used yet has no age. Where an index of the agent is missing (lost by the listener, or
-  skipped by a restart, which forgets its neighbours) nothing is in force until it is used anew.
-- A listener may hear j later than i did: a model is never younger than 0.
+- A neighbour of which no release was used yet has no age. Where an index of the agent is missing (lost by the
+  eavesdropper, or skipped by a restart, which forgets its neighbours) nothing is in force until it is used again.
+- The eavesdropper may receive j later than i did: a model is never younger than 0.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Staleness:
     """The distribution of ages, in releases.
 
     ``counts[a]`` is how many models of age a were used, by all agents in all releases; ``means`` (n,) is each agent's
-    mean age, NaN for one that used nobody's.
+    mean age, NaN for an agent that used no neighbour's.
     """
 
     counts: Integers
@@ -48,10 +48,12 @@ class Staleness:
 
     @property
     def mean(self) -> float:
+        """The mean age."""
         return float(self.counts @ np.arange(len(self.counts))) / self.ages
 
     @property
     def largest(self) -> int:
+        """The largest age."""
         return int(np.flatnonzero(self.counts)[-1])
 
     def quantile(self, part: float) -> int:
@@ -60,7 +62,7 @@ class Staleness:
 
 
 class Ages:
-    """Is told the releases of agents with these ``neighbours`` in the order in which they were heard.
+    """Counts ages over the releases of agents with these ``neighbours``, in the order in which they were received.
 
     Indices are below ``planned``, the most releases that an agent can have; a release with another one is passed over.
     """
@@ -129,7 +131,7 @@ class Ages:
 
     @property
     def staleness(self) -> Staleness | None:
-        """What was heard so far; None if no release used a neighbour's model."""
+        """The ages so far; None if no release used a neighbour's model."""
         self._count()
         if not self._numbers.any():
             return None

@@ -14,11 +14,21 @@ __all__ = ["DataError", "DataSection", "Dealt", "FeatureLaw", "Shard", "deal"]
 def deal(data: DataSection, *, seed: int, private: bool, norm: str | None) -> Dealt:
     """Load the source and deal it among agents: the same for the same arguments and files.
 
-    ``seed`` steers every split and draw (``data.seed`` goes before it). ``norm`` is the mechanism's, "l1" or "l2"
-    (None: "l2"), for scaling per record and for ``data.row_bound``. ``private`` refuses what would break the claim.
+    Parameters
+    ----------
+    data
+        The section ``[data]`` of the configuration.
+    seed
+        Decides every split and draw, unless ``data.seed`` is set.
+    private
+        Whether to refuse what would break a privacy claim.
+    norm
+        The mechanism's, "l1" or "l2" (None: "l2"), for the scaling of records and for ``data.row_bound``.
 
-    Raises:
-        DataError: one line that names the setting or the row and column, the value, and what would be accepted.
+    Raises
+    ------
+    DataError
+        One line that names the setting or the row and column, the value, and what would be accepted.
     """
     seed = seed if data.seed is None else data.seed
     if data.source == "synthetic":

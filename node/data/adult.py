@@ -1,9 +1,9 @@
 """UCI Adult (Becker and Kohavi 1996), prepared as in Zhang, Khalili and Liu 2018, section 5.
 
-Rows with a missing value are dropped; each column of words becomes one 0/1 feature for each level that the published
-description lists (99 of them; 98 occur, nobody who is left never worked), with six columns of numbers 105 features;
-each row is divided by its norm where that is above 1. The paper divides columns by their maxima, which are statistics
-of everybody's records: here by public bounds, unless ``as_published``.
+Rows with a missing value are dropped. Each column of words becomes one 0/1 feature for each level that the published
+description lists: 99 levels, of which 98 occur (no remaining person never worked). Six columns of numbers make it 105
+features. Each row is divided by its norm where that is above 1. The paper divides columns by their maxima, which are
+statistics of all records. Here public bounds are used, unless ``as_published``.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _COLUMNS = (*PLAN, "income")
 
 
 def load(section: DataSection, norm: str) -> Table:
-    """``path``: the folder with adult.data and adult.test, or one such file.
+    """Load Adult; ``data.path`` is the folder with adult.data and adult.test, or one such file.
 
     Held-out rows come from both files together (45,222 people); with test = "published" agents share adult.data
     (30,162) and the rows of adult.test (15,060) are dealt to them as test rows.
@@ -83,8 +83,8 @@ def load(section: DataSection, norm: str) -> Table:
     plan = people.without(PLAN, section)
     assumptions: tuple[str, ...] = ()
     if section.as_published:
-        everybody = train if test is None else {name: train[name] + test[name] for name in train}
-        plan = people.by_maxima(plan, everybody)
+        everyone = train if test is None else {name: train[name] + test[name] for name in train}
+        plan = people.by_maxima(plan, everyone)
         assumptions = ("adult: columns are divided by their maxima over all records, as published",)
     dealt, published = (
         None if rows is None else _table(rows, plan, section, norm, assumptions) for rows in (train, test)

@@ -24,7 +24,7 @@ def item_features(
     """Item features, shape (items, dimension).
 
     ``ratings`` (users, items) holds the centred ratings, ``known`` has a 1 where there is one (a centred rating may be
-    0). An item that nobody rated has features 0.
+    0). An item without ratings has features 0.
     """
     items = 0.1 * random.standard_normal((ratings.shape[1], dimension))
     by_item, known_by_item = ratings.T.tocsr(), known.T.tocsr()

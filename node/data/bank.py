@@ -1,7 +1,7 @@
-"""UCI Bank Marketing, ``bank-additional-full`` (Moro, Cortez and Rita 2014): 41,188 clients, did they subscribe?
+"""UCI Bank Marketing, ``bank-additional-full`` (Moro, Cortez and Rita 2014): which of 41,188 clients subscribed.
 
 A missing value is a level of its own, "unknown". ``duration`` is known only after the call: leave it out
-(``data.drop``) if the model is meant to choose whom to call.
+(``data.drop``) if the model is meant to choose clients to call.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ PLAN: Plan = {
 
 
 def load(section: DataSection, norm: str) -> Table:
-    """``path``: the file, plain or gzip, or the folder that holds it."""
+    """Load Bank Marketing; ``data.path`` is the file, plain or gzip, or the folder that holds it."""
     names = ("bank-additional-full.csv", "bank-additional-full.csv.gz")
     columns = read_columns(one_of(existing(section.path or ""), names), delimiter=";")
     return people.table(

@@ -22,7 +22,7 @@ Cells = Sequence[str] | Sequence[float] | FloatArray
 
 @dataclass(frozen=True)
 class Number:
-    """A column of numbers between public bounds, mapped linearly to [``start``, 1]; ``clip`` cuts what lies outside.
+    """A column of numbers between public bounds, mapped linearly to [``start``, 1]; ``clip`` cuts values outside.
 
     Without bounds (None, None) the values stay as they are.
     """
@@ -33,9 +33,11 @@ class Number:
     clip: bool = False
 
     def features(self, name: str) -> tuple[str, ...]:
+        """The names of its features, for a column called ``name``."""
         return (name,)
 
     def encode(self, name: str, cells: Cells, first_row: int) -> FloatArray:
+        """Its features, shape (rows, features); a cell that does not fit is a `DataError` that names its row."""
         values = numbers(name, cells, first_row)
         if self.low is None or self.high is None:
             return values[:, None]
@@ -56,9 +58,11 @@ class Words:
     base: str | None = None
 
     def features(self, name: str) -> tuple[str, ...]:
+        """The names of its features, for a column called ``name``."""
         return tuple(f"{name}={level}" for level in self.levels if level != self.base)
 
     def encode(self, name: str, cells: Cells, first_row: int) -> FloatArray:
+        """Its features, shape (rows, features); a cell that does not fit is a `DataError` that names its row."""
         kept = [level for level in self.levels if level != self.base]
         place = {level: k for k, level in enumerate(kept)}
         out = np.zeros((len(cells), len(kept)))
@@ -106,8 +110,10 @@ def encode(table: Mapping[str, Cells], plan: Plan, *, intercept: bool, first_row
 def numbers(name: str, cells: Cells, first_row: int = 1) -> FloatArray:
     """The cells as finite float64.
 
-    Raises:
-        DataError: a cell is no number, or not finite; names row, column and value.
+    Raises
+    ------
+    DataError
+        A cell is no number, or not finite; the message names row, column and value.
     """
     try:
         values = np.array(cells, dtype=np.float64)
@@ -154,7 +160,7 @@ def row_norms(x: FloatArray, norm: str) -> FloatArray:
 
 
 def scale_rows(encoded: Encoded, scaling: str, norm: str) -> tuple[FloatArray, dict[str, float]]:
-    """Scale rows and say what bounds their norms: (x, {"l1": ..., "l2": ...}), empty where nothing public does.
+    """Scale rows and bound their norms: (x, {"l1": ..., "l2": ...}), empty where no public bound exists.
 
     ``public``: by 1/sqrt(columns), the same for every record. ``record``: each row by its own norm (in ``norm``) where
     that is above 1, a function of that record alone. ``none``: as they are.

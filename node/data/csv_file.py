@@ -17,8 +17,10 @@ def read_columns(
 ) -> dict[str, list[str]]:
     """Every column by name, in file order; spaces around a cell are cut off. ``header``: names, if the file has none.
 
-    Raises:
-        DataError: the file cannot be read, is empty, repeats a column, or a row has too many or too few cells.
+    Raises
+    ------
+    DataError
+        The file cannot be read, is empty, repeats a column, or a row has too many or too few cells.
     """
     names = list(header or ())
     rows: list[list[str]] = []

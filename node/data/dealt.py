@@ -1,4 +1,4 @@
-"""What dealing hands out: one shard for each agent, and the public facts around the shards.
+"""The result of dealing: one shard for each agent, and the public facts around the shards.
 
 Rules that hold here:
 - A shard holds one agent's records and nothing computed from another agent's, except what ``public_assumptions`` names.
@@ -86,5 +86,5 @@ def digest(shards: Sequence[Shard]) -> str:
 
 
 def metric_of(labels: FloatArray) -> str:
-    """ "accuracy" if every label is -1 or 1, else "rmse"."""
+    """The metric: "accuracy" if every label is -1 or 1, else "rmse"."""
     return "accuracy" if bool(np.all(np.abs(labels) == 1.0)) else "rmse"

@@ -34,11 +34,12 @@ class ItemLaw:
     value: float
 
     def __call__(self, records: int) -> float:
+        """The bound for ``records`` rows."""
         return self.value if records else 0.0
 
 
 def deal(section: DataSection, seed: int, *, private: bool) -> Dealt:
-    """``path``: the file ml-100k.inter (user, item, rating, time; tabs), or u.data, or the folder of either."""
+    """Load MovieLens-100K; ``data.path`` is ml-100k.inter (user, item, rating, time; tabs), u.data, or their folder."""
     user_mean = section.centring == "user-mean"
     if user_mean and private and not section.as_published:
         raise DataError(
@@ -79,8 +80,8 @@ def deal(section: DataSection, seed: int, *, private: bool) -> Dealt:
     squared = row_norms(features[rated], "l2") ** 2
 
     assumptions = [
-        "movielens: the films' features come from alternating least squares on everybody's training ratings",
-        "movielens: the graph of nearest neighbours comes from everybody's training ratings",
+        "movielens: the films' features come from alternating least squares on all users' training ratings",
+        "movielens: the graph of nearest neighbours comes from all users' training ratings",
     ]
     if user_mean:
         assumptions.append("movielens: each rating is taken minus its user's mean training rating, as published")

@@ -29,7 +29,7 @@ _MOST_CELLS = 500_000_000
 
 
 def load(section: DataSection, *, private: bool, norm: str) -> Table:
-    """Read, encode, scale and check, as the section says."""
+    """Read, encode, scale and check the file that the section names."""
     path = existing(section.path or "")
     if section.source == "csv":
         columns: Mapping[str, Cells] = read_columns(path)

@@ -22,7 +22,7 @@ def without(plan: Plan, section: DataSection) -> dict[str, Number | Words]:
 
 
 def by_maxima(plan: Plan, columns: Mapping[str, Cells]) -> dict[str, Number | Words]:
-    """The plan with numbers divided by the largest value in the data: a statistic of everybody's records."""
+    """The plan with numbers divided by the largest value in the data: a statistic of all records."""
     return {
         name: Number(0.0, float(numbers(name, columns[name]).max()) or 1.0, start=0.0)
         if isinstance(rule, Number)

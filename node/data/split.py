@@ -1,4 +1,4 @@
-"""Which rows go to which agent, and which of them are held out for testing.
+"""The rows of each agent, and those of them that are held out for testing.
 
 Only sizes and labels (Dirichlet) or the named column steer a split; every draw comes from the generator given.
 """
@@ -50,7 +50,7 @@ def random_sizes(rows: int, agents: int, floor: int, random: np.random.Generator
 
 
 def by_sizes(rows: int, sizes: Sequence[int], random: np.random.Generator) -> list[Rows]:
-    """Deal shuffled rows in the given sizes; rows that are left over go to nobody."""
+    """Deal shuffled rows in the given sizes; rows that are left over go to no agent."""
     if sum(sizes) > rows:
         raise DataError(f"data.sizes asks for {sum(sizes)} rows, there are {rows}")
     order = random.permutation(rows)
@@ -60,7 +60,7 @@ def by_sizes(rows: int, sizes: Sequence[int], random: np.random.Generator) -> li
 def dirichlet(labels: FloatArray, agents: int, alpha: float, floor: int, random: np.random.Generator) -> list[Rows]:
     """Label skew: the rows of each label are shared in proportions drawn from Dirichlet(alpha, ..., alpha).
 
-    Drawn again until everybody has at least ``floor`` rows.
+    Drawn again until every agent has at least ``floor`` rows.
     """
     classes = np.unique(labels)
     if len(classes) > _MOST_CLASSES:

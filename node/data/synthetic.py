@@ -29,6 +29,7 @@ class CubeLaw:
     scale: float
 
     def __call__(self, records: int) -> float:
+        """The bound for ``records`` rows."""
         if records == 0:
             return 0.0
         return self.scale**2 / 3.0 * (1.0 + math.sqrt(self.dimension / records)) ** 2

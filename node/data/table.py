@@ -12,7 +12,7 @@ from node.configuration.data import DataSection
 from node.data import split
 from node.data.dealt import Dealt, Shard, metric_of
 
-_SPLIT_ASSUMPTIONS = {"dirichlet": ("who holds a row was drawn from its label (Dirichlet label skew)",)}
+_SPLIT_ASSUMPTIONS = {"dirichlet": ("the agent of each row was drawn from its label (Dirichlet label skew)",)}
 
 
 @dataclass(frozen=True, eq=False)
