@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -57,6 +58,7 @@ def write_log(
         writer.write(parts, START_NS + k * step_ns)
     if close:
         writer.close()
-    else:
+    else:  # as an eavesdropper that was killed leaves it
         writer.flush()
+        os.close(writer._file)
     return path

@@ -67,7 +67,9 @@ def test_a_copy_makes_folders_for_its_owner_alone(tmp_path: Path) -> None:
 def test_a_full_disk_names_the_file_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path], None]
 ) -> None:
-    def full(*_: object) -> None:
+    def full(first: object, *_: object) -> None:
+        if isinstance(first, int):
+            os.close(first)  # the descriptor that is given to fdopen
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # as from a write: without a file name
 
     monkeypatch.setattr(shutil, "copyfileobj", full)

@@ -222,8 +222,8 @@ def test_an_endpoint_that_cannot_be_is_an_error_and_the_log_is_closed(tmp_path: 
             TrafficLogWriter(tmp_path / "t.mcap"), FixedEndpoints({0: "nonsense"}), [0], CaptureCounter()
         ).listen()
     assert TrafficLogReader(tmp_path / "t.mcap").summary() is not None
-    with pytest.raises(ValueError, match="no endpoint"):
-        Eavesdropper(TrafficLogWriter(tmp_path / "u.mcap"), FixedEndpoints({}), [], CaptureCounter()).listen()
+    with TrafficLogWriter(tmp_path / "u.mcap") as log, pytest.raises(ValueError, match="no endpoint"):
+        Eavesdropper(log, FixedEndpoints({}), [], CaptureCounter())
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
