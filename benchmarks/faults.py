@@ -26,7 +26,8 @@ from coordinator_free.problem.objective import graph_objective
 from node.audit.verify import verify
 from node.configuration.reading import Configuration, from_table, load
 from node.faults.log import read_faults
-from node.folder.run import read_final, read_json, read_run
+from node.folder.manifest import read_json
+from node.folder.run import read_final, read_run
 from node.worlds import launcher, steps
 
 ROUGH = Path(__file__).resolve().parent.parent / "examples" / "rough-mesh.toml"

@@ -75,15 +75,15 @@ def audit(
     )
     manifest = evidence.run.manifest
     return Audit(
-        name=manifest["name"],
-        record=manifest["record"],
+        name=manifest.name,
+        record=manifest.record,
         delta=evidence.delta,
         capture=capture.value,
         ledger=ledger.value,
         noise=tested.value,
         agents=attacked.value,
         findings=tuple(line for part in parts for line in part.findings),
-        notes=(*manifest["warnings"], *(line for part in parts for line in part.notes)),
+        notes=(*manifest.warnings, *(line for part in parts for line in part.notes)),
         reconstruction=rebuilt.value,
         membership=members.value,
         side_channels=channels.value,

@@ -46,7 +46,7 @@ class Evidence:
 def gather(recording: Recording, secret: bytes) -> Evidence:
     """Read every agent's ledger, and choose the attacker; ``secret`` is the audit's own, 16 bytes or more."""
     run = recording.run
-    make = algorithm(str(run.manifest["algorithm"]))
+    make = algorithm(run.manifest.algorithm)
     unreadable: list[str] = []
     agents = tuple(
         Observed(

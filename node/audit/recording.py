@@ -19,7 +19,8 @@ import msgpack
 
 from coordinator_free.release import Release
 from node.folder.journal import read_journal
-from node.folder.run import RunFolder, RunFolderError, read_manifest, read_run
+from node.folder.manifest import RunFolderError, read_manifest
+from node.folder.run import RunFolder, read_run
 from node.places import agent_folder, shard_path
 from node.traffic.completeness import Capture, CaptureCounter
 from node.traffic.run_logs import frames_of, logs_of
@@ -73,7 +74,7 @@ def read_recording(folder: Path) -> Recording:
     readers of shard and log raise.
     """
     manifest = read_manifest(folder)
-    for agent in range(int(manifest["agents"])):
+    for agent in range(manifest.agents):
         if not shard_path(folder, agent).exists():
             raise RunFolderError(
                 f"{folder} has no shard of agent {agent}: an audit plays the one who knows every record"

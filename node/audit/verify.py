@@ -89,8 +89,8 @@ def verify(folder: Path) -> Verdict:
     """Re-execute every release of the run in ``folder``; raises what `read_recording` and `read_secret` raise."""
     recording = read_recording(folder)
     run = recording.run
-    exact = same_build(run.manifest["build"])
-    make = algorithm(str(run.manifest["algorithm"]))
+    exact = same_build(run.manifest.build)
+    make = algorithm(run.manifest.algorithm)
     differences: list[Difference] = []
     stopped: list[Difference] = []
     for agent in range(run.agents):

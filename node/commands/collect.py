@@ -28,14 +28,14 @@ def collect(
 
     Example: sottovoce collect runs/hosts --parts parts
     """
-    from node.folder.run import read_manifest
+    from node.folder.manifest import read_manifest
     from node.results.table import show
     from node.worlds import steps
     from node.worlds.parts import failures, gather
     from node.worlds.watch import Watch
 
     run, parts = run.absolute(), parts.absolute()
-    agents = int(read_manifest(run)["agents"])
+    agents = read_manifest(run).agents
     if wait:
         _wait(run, parts, agents)
     gather(run, parts)

@@ -57,5 +57,5 @@ def deal_once(configuration: Configuration, folder: Path, *, again: bool) -> Non
             )
         return
     manifest = deal_run(configuration, folder)
-    for warning in manifest["warnings"]:
+    for warning in manifest.warnings:
         print(f"warning: {warning}", file=sys.stderr)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from node.folder.keys import read_keys
-from node.folder.run import read_manifest
+from node.folder.manifest import read_manifest
 from node.folder.whole import write_whole
 from node.processes import StopSignals, allow_many_files
 from node.sockets.names import NamedEndpoints
@@ -125,7 +125,7 @@ def eavesdrop(
 
 def _on_run(run: Path, endpoints: list[str], stop: StopSignals) -> Heard:
     """Hear a run on other hosts; leaves the verdict beside the log, where whoever collects the run looks for it."""
-    agents = int(read_manifest(run)["agents"])
+    agents = read_manifest(run).agents
     if len(endpoints) == 1 and "{}" in endpoints[0]:
         endpoints = [endpoints[0].replace("{}", str(agent)) for agent in range(agents)]
     if len(endpoints) != agents:

@@ -12,7 +12,8 @@ import typer
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.problem.losses import loss
 from node.configuration.reading import load
-from node.folder.run import read_final, read_manifest
+from node.folder.manifest import read_manifest
+from node.folder.run import read_final
 from node.places import agent_folder
 from node.results.prediction import PredictionError, features_of
 from node.results.prediction import predict as predict_rows
@@ -32,8 +33,8 @@ def predict(
     Example: sottovoce predict runs/schools --agent 3 pupils.csv
     """
     manifest = read_manifest(run)
-    if not 0 <= agent < manifest["agents"]:
-        raise PredictionError(f"--agent {agent}: the run has agents 0 to {manifest['agents'] - 1}")
+    if not 0 <= agent < manifest.agents:
+        raise PredictionError(f"--agent {agent}: the run has agents 0 to {manifest.agents - 1}")
     configuration = load(run / "config.toml")
     models = {"together" if name == "model" else name: array for name, array in read_final(run, agent).items()}
     if not models:
@@ -41,7 +42,7 @@ def predict(
     kind = model or ("finish" if "finish" in models else "together")
     if kind not in models:
         raise PredictionError(f"--model {kind}: agent {agent} has {' and '.join(models)}")
-    rows = features_of(configuration, manifest["features"], file)
+    rows = features_of(configuration, manifest.features, file)
     found = predict_rows(loss(configuration.learning.loss), models[kind], rows)
     covered = not configuration.private or (
         kind == "together" and algorithm(configuration.learning.algorithm).releases_its_model

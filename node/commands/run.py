@@ -46,9 +46,9 @@ def run(
         limits.check_socket_paths(configuration)
     with console.status("dealing the data ..."):
         manifest = steps.deal(configuration, folder, force=force)
-    for warning in manifest["warnings"]:
+    for warning in manifest.warnings:
         console.print(f"[yellow]warning:[/] {warning}", highlight=False)
-    agents = int(manifest["agents"])
+    agents = manifest.agents
     if world == "twin":
         with console.status(f"{agents} agents in the twin ..."):
             watch = steps.run_in_twin(folder)

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from node.configuration.reading import load
 from node.folder.endings import failure_lines, failures_of
+from node.folder.manifest import read_manifest
 from node.worlds import launcher, orphan, steps
 from node.worlds.watch import Watch
 
@@ -23,10 +24,8 @@ def status(
 
     Example: sottovoce status runs/schools
     """
-    if not (run / "manifest.json").exists():
-        raise ValueError(f"{run} is not a run's folder: it has no manifest.json")
-    manifest = json.loads((run / "manifest.json").read_text())
-    cluster = launcher.Cluster(run, load(run / "config.toml"), int(manifest["agents"]))
+    manifest = read_manifest(run)
+    cluster = launcher.Cluster(run, load(run / "config.toml"), manifest.agents)
     progress = cluster.progress()
     running = orphan.running_zygote(run) is not None
     failures = failures_of(run)

@@ -43,6 +43,7 @@ from node.faults.joins_and_leaves import Membership, membership
 from node.folder.build import build
 from node.folder.keys import make_keys
 from node.folder.ledger import LedgerFile
+from node.folder.manifest import Manifest, Metric, Seeds
 from node.folder.public import NetworkNumbers, PublicNumbers
 from node.folder.shard import Rows, setting, write_shard
 from node.folder.whole import write_new, write_whole
@@ -435,7 +436,7 @@ def _named(agents: npt.NDArray[np.int64], most: int = 10) -> str:
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
-def deal_run(configuration: Configuration, folder: Path, *, force: bool = False) -> dict[str, Any]:
+def deal_run(configuration: Configuration, folder: Path, *, force: bool = False) -> Manifest:
     """Deal ``configuration`` into the run folder ``folder``; returns its manifest.
 
     Raises `ConfigurationError` or another ValueError of one line; an existing folder is one, unless ``force``.
@@ -466,7 +467,7 @@ def deal_run(configuration: Configuration, folder: Path, *, force: bool = False)
     return manifest
 
 
-def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, Any]:
+def _write(preparation: Preparation, building: Path, folder: Path) -> Manifest:
     from node.folder.earlier_runs import earlier_runs
     from topology import files
 
@@ -475,33 +476,12 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, 
     digest = public_digest(c, graph.digest()).hex()
     judge = loss(c.learning.loss)
     earlier = earlier_runs(folder, dealt.digest)
-    manifest: dict[str, Any] = {
-        "sottovoce": importlib.metadata.version("sottovoce"),
-        "run": run,
-        "name": c.run.name,
-        "agents": preparation.agents,
-        "names": list(dealt.names),
-        "records": [len(shard.y) for shard in dealt.shards],
-        "releases": [],
-        "features": list(dealt.features),
-        "dimension": dealt.dimension,
-        "metric": {"name": judge.metric, "larger_is_better": judge.larger_is_better},
-        "algorithm": c.learning.algorithm,
-        "record": dealt.record,
-        "privacy": c.privacy.model_dump(exclude_none=True),
-        "simulation": c.run.simulation,
-        "topology_digest": graph.digest(),
-        "configuration_digest": digest,
-        "seeds": _seeds(preparation),
-        "public_assumptions": list(dealt.public_assumptions),
-        "warnings": list(preparation.warnings),
-        "build": build(),
-    }
     write_whole(building / "config.toml", dump(c).encode(), 0o644)
     write_whole(building / "topology.graphml", files.write(graph, "graphml"), 0o644)
     (building / "shards").mkdir(mode=0o700)
     (building / "agents").mkdir(mode=0o700)
     (building / "endpoints").mkdir(mode=0o755)
+    indices: list[int] = []
     for agent in range(preparation.agents):
         # Who opts out has room in its ledger for runs to come, and is charged nothing now.
         epsilon, delta = preparation.budget(agent) or (0.0, 0.0)
@@ -512,7 +492,7 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, 
             preparation.public(agent), run=bytes.fromhex(run), digest=bytes.fromhex(digest), shard_digest=shard_digest
         )
         write_shard(shard_path(building, agent), rows, public)
-        manifest["releases"].append(public.releases)
+        indices.append(public.releases)
         place = agent_folder(building, agent)
         place.mkdir(mode=0o700)
         secret = _secret(c, agent)
@@ -529,7 +509,29 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> dict[str, 
     write_new(
         building / "dealt.json", json.dumps({"data_digest": dealt.digest, "earlier_runs": earlier}, indent=1).encode()
     )
-    write_whole(building / "manifest.json", (json.dumps(manifest, indent=1) + "\n").encode(), 0o644)
+    manifest = Manifest(
+        sottovoce=importlib.metadata.version("sottovoce"),
+        run=bytes.fromhex(run),
+        name=c.run.name,
+        agents=preparation.agents,
+        names=tuple(dealt.names),
+        records=tuple(len(shard.y) for shard in dealt.shards),
+        releases=tuple(indices),
+        features=tuple(dealt.features),
+        dimension=dealt.dimension,
+        metric=Metric(judge.metric, judge.larger_is_better),
+        algorithm=c.learning.algorithm,
+        record=dealt.record,
+        privacy=c.privacy.model_dump(exclude_none=True),
+        simulation=c.run.simulation,
+        topology_digest=graph.digest(),
+        configuration_digest=digest,
+        seeds=_seeds(preparation),
+        public_assumptions=tuple(dealt.public_assumptions),
+        warnings=tuple(preparation.warnings),
+        build=build(),
+    )
+    write_whole(building / "manifest.json", (json.dumps(manifest.to_json(), indent=1) + "\n").encode(), 0o644)
     return manifest
 
 
@@ -581,14 +583,14 @@ def _secret(configuration: Configuration, agent: int) -> bytes:
     return os.urandom(32)
 
 
-def _seeds(preparation: Preparation) -> dict[str, Any]:
+def _seeds(preparation: Preparation) -> Seeds:
     simulated = preparation.configuration.run.simulation
-    return {
-        "seed": preparation.seed,
-        "drawn": preparation.configuration.run.seed is None,
-        "seeds": ["splits", "graph", "clocks", "network conditions"] + (["noise"] if simulated else []),
-        "noise": "from run.seed: a simulation" if simulated else "each agent's own secret, from the operating system",
-    }
+    return Seeds(
+        seed=preparation.seed,
+        drawn=preparation.configuration.run.seed is None,
+        seeds=("splits", "graph", "clocks", "network conditions", *(["noise"] if simulated else [])),
+        noise="from run.seed: a simulation" if simulated else "each agent's own secret, from the operating system",
+    )
 
 
 # --- a process of its own --------------------------------------------------------------------------------------------
@@ -612,7 +614,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"run folder {options.folder}: {error.strerror}: {error.filename or options.folder}", file=sys.stderr)
         return 2
-    print(json.dumps(manifest))
+    print(json.dumps(manifest.to_json()))
     return 0
 
 

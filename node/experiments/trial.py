@@ -183,7 +183,7 @@ def over_processes(configuration: Configuration, folder: Path) -> Trial:
 
     limits.check_socket_paths(configuration)
     manifest = steps.deal(configuration, folder)
-    watch = launcher.run_in_processes(folder, configuration, int(manifest["agents"]))
+    watch = launcher.run_in_processes(folder, configuration, manifest.agents)
     if watch.failures:
         failure = watch.failures[0]
         words = "; ".join(str(word) for word in failure.get("last_words", []))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,14 +14,11 @@ from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray
 from node.configuration.reading import Configuration, load
 from node.folder.arrays import unpacked
+from node.folder.manifest import Manifest, read_json, read_manifest
 from node.folder.public import PublicNumbers
 from node.folder.shard import Rows, read_rows, setting
 from node.places import agent_folder, shard_path
 from topology.network import Network, from_edges
-
-
-class RunFolderError(ValueError):
-    """A folder that is no run, or one that is not whole; one line."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,7 @@ class RunFolder:
 
     folder: Path
     configuration: Configuration
-    manifest: dict[str, Any]
+    manifest: Manifest
     rows: tuple[Rows, ...]
     public: tuple[PublicNumbers, ...]
 
@@ -42,7 +38,7 @@ class RunFolder:
     @property
     def run(self) -> bytes:
         """The run's id, 16 bytes."""
-        return bytes.fromhex(self.manifest["run"])
+        return self.manifest.run
 
     @property
     def records(self) -> FloatArray:
@@ -80,7 +76,7 @@ class RunFolder:
 def read_run(folder: Path) -> RunFolder:
     """Read a run's folder, all shards too; raises `RunFolderError` or another ValueError of one line."""
     manifest = read_manifest(folder)
-    read = [read_rows(shard_path(folder, agent)) for agent in range(manifest["agents"])]
+    read = [read_rows(shard_path(folder, agent)) for agent in range(manifest.agents)]
     return RunFolder(
         folder=folder,
         configuration=load(folder / "config.toml"),
@@ -90,26 +86,9 @@ def read_run(folder: Path) -> RunFolder:
     )
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest; raises `RunFolderError` where there is none."""
-    manifest = read_json(folder / "manifest.json")
-    if "agents" not in manifest:
-        raise RunFolderError(f"{folder} is not a run's folder: it has no manifest.json")
-    return manifest
-
-
 def read_final(folder: Path, agent: int) -> dict[str, FloatArray]:
     """The arrays that an agent left at its end; empty if it left none that can be read."""
     try:
         return unpacked((agent_folder(folder, agent) / "final.npz").read_bytes())
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
         return {}
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object; empty if the file is missing or is none."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}

@@ -32,10 +32,10 @@ class CurveRecorder:
 
     def __init__(self, run: RunFolder, judge: Loss, optimum: FloatArray | None, expected: int) -> None:
         self._run, self._judge, self._optimum = run, judge, optimum
-        self._models = np.zeros((run.agents, run.manifest["dimension"]))
+        self._models = np.zeros((run.agents, run.manifest.dimension))
         self._every = max(1, expected // (POINTS if run.agents < MANY else POINTS_OF_MANY))
         self.heard = 0
-        self._sum = np.zeros(run.manifest["dimension"])
+        self._sum = np.zeros(run.manifest.dimension)
         self._floor = self._scale = 0.0
         if optimum is not None:
             self._floor, start = self._objective(optimum), self._objective(self._models)

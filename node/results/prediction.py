@@ -6,7 +6,7 @@ column for each feature of the model, taken as they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +34,7 @@ class PredictionError(ValueError):
     """Rows that a model cannot be used on; one line."""
 
 
-def features_of(configuration: Configuration, features: list[str], path: Path) -> FloatArray:
+def features_of(configuration: Configuration, features: Sequence[str], path: Path) -> FloatArray:
     """The rows of a CSV file as the model's features, shape (rows, p). Raises a ValueError of one line."""
     if not path.is_file():
         raise PredictionError(f"{path}: there is no such file; give rows as CSV with a header")
@@ -49,14 +49,14 @@ def features_of(configuration: Configuration, features: list[str], path: Path) -
             f"{path} lacks column {missing[0]!r}: rows need the columns {', '.join(plan)}, "
             f"or the model's features {', '.join(features[:8])}{', ...' if len(features) > 8 else ''}"
         )
-    encoded = encode(columns, plan, intercept=features[:1] == ["intercept"])
-    if list(encoded.features) != features:
+    encoded = encode(columns, plan, intercept=bool(features) and features[0] == "intercept")
+    if tuple(encoded.features) != tuple(features):
         raise PredictionError(f"{path}: its columns make other features than the model's")
     x, _ = scale_rows(encoded, section.row_scaling or scaling, NORMS.get(configuration.privacy.mechanism, "l2"))
     return x
 
 
-def _plan(section: DataSection, features: list[str]) -> tuple[Plan, str]:
+def _plan(section: DataSection, features: Sequence[str]) -> tuple[Plan, str]:
     """Rules by column, in the order of the model's features, and the default scaling of rows."""
     if section.source in PLANS and not section.as_published:
         plan, scaling = PLANS[section.source]

@@ -31,7 +31,8 @@ from coordinator_free.release import FloatArray, Release
 from coordinator_free.theory.staleness import Ages, Staleness
 from node.faults.log import read_faults
 from node.folder.endings import failures_of
-from node.folder.run import RunFolder, read_json, read_run
+from node.folder.manifest import read_json
+from node.folder.run import RunFolder, read_run
 from node.folder.shard import Rows
 from node.folder.spending import Spending, spent
 from node.folder.whole import write_whole
@@ -127,7 +128,7 @@ def score(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         "failures": watch["failures"] if "failures" in watch else failures_of(folder, range(run.agents)),
         "network": _network(counted, read_faults(folder)),
         "staleness": _staleness(heard),
-        "public_assumptions": run.manifest["public_assumptions"],
+        "public_assumptions": run.manifest.public_assumptions,
     }
     details = _details(run, scores, spending, heard, counted, ridge)
     _write(run, results, details)
@@ -149,7 +150,7 @@ def _judged(judge: Loss, rows: Sequence[Rows], models: Sequence[FloatArray | Non
 def _baselines(run: RunFolder, judge: Loss) -> dict[str, FloatArray]:
     """Scores of the zero model, of each agent alone, and of one model on all rows; without those that have no model."""
     tests = [(rows.x_test, rows.y_test) for rows in run.rows]
-    found = {"zero": baselines.scores(np.zeros(run.manifest["dimension"]), tests, judge)}
+    found = {"zero": baselines.scores(np.zeros(run.manifest.dimension), tests, judge)}
     with suppress(ProblemError):  # logistic loss without regularisation
         found["alone"] = baselines.scores(baselines.alone(run.problems), tests, judge)
         pooled = baselines.pooled(run.problems, run.configuration.learning.regularisation)
@@ -167,7 +168,7 @@ def _best_ridge(run: RunFolder, judge: Loss) -> tuple[float, FloatArray]:
 def _optimum(run: RunFolder) -> FloatArray | None:
     """The optimum of the graph-regularised objective, for algorithms that seek it."""
     learning = run.configuration.learning
-    size = run.agents * int(run.manifest["dimension"]) ** 2
+    size = run.agents * run.manifest.dimension**2
     seeks = algorithm(learning.algorithm).seeks_the_objective
     if not seeks or learning.mu is None or run.agents < 2 or size > LARGEST_OPTIMUM:
         return None
@@ -305,11 +306,11 @@ def _details(
         means = {kind: _mean(values[group]) for kind, values in kinds.items()}
         quarters.append({"agents": int(group.size), "records": [int(sizes.min()), int(sizes.max())], **means})
     return {
-        "record": run.manifest["record"],
+        "record": run.manifest.record,
         "private": run.configuration.private,
-        "simulation": run.manifest["simulation"],
+        "simulation": run.manifest.simulation,
         "not_covered_by_epsilon": list(NOT_COVERED) if run.configuration.private else [],
-        "warnings": run.manifest["warnings"],
+        "warnings": run.manifest.warnings,
         "earlier_runs": read_json(run.folder / "dealt.json").get("earlier_runs", []),
         "zero": scores.summary("zero"),
         "best_ridge": scores.summary("best_ridge"),
@@ -320,7 +321,7 @@ def _details(
         "bytes_per_agent": _mean(np.array([float(count.get("bytes", math.nan)) for count in counted])),
         "curve": None if heard is None or heard.curve is None else _curve(heard.curve, heard.ages),
         "agents": {
-            "name": run.manifest["names"],
+            "name": run.manifest.names,
             "records": [int(m) for m in scores.records],
             "test_records": [len(rows.y_test) for rows in run.rows],
             **{kind: [_number(value) for value in values] for kind, values in kinds.items()},
@@ -371,7 +372,7 @@ def _write(run: RunFolder, results: dict[str, Any], details: dict[str, Any]) -> 
     table = _parquet(details["agents"])
     if table is not None:
         write_whole(folder / "results.parquet", table)
-    report = write_report(run.manifest["name"], results, details)
+    report = write_report(run.manifest.name, results, details)
     if report is not None:
         write_whole(folder / "report.html", report)
 

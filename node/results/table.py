@@ -12,7 +12,7 @@ from rich.text import Text
 
 from coordinator_free.agents.registry import algorithm
 from node.folder.endings import failure_lines
-from node.folder.run import RunFolderError, read_json
+from node.folder.manifest import RunFolderError, read_json
 from node.results.pictures import LABELS
 
 ORDER = ("zero", "alone", "best_ridge", "together", "released_average", "finish", "pooled")

@@ -23,6 +23,7 @@ from typing import Any
 from node.configuration.reading import Configuration
 from node.faults.injector import Faults
 from node.folder.endings import failure
+from node.folder.manifest import read_manifest
 from node.folder.status import State, read_overheard, read_status
 from node.places import EAVESDROPPER, agent_folder
 from node.sockets.agent_sockets import ipc_endpoint
@@ -42,8 +43,8 @@ class Cluster:
         self._folder = folder
         self._configuration = configuration
         self._agents = agents
-        self._manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
-        self.planned = sum(self._manifest.get("releases", []))
+        self._manifest = read_manifest(folder)
+        self.planned = sum(self._manifest.releases)
         """Releases of all agents together."""
         self._alive: dict[int | str, int] = {}
         self._ended: dict[int | str, int] = {}
@@ -63,8 +64,8 @@ class Cluster:
             self._sockets = sockets_folder(configuration)
         (folder / "exits.jsonl").unlink(missing_ok=True)
         if configuration.event:
-            seed = int(self._manifest["seeds"]["seed"])
-            self._faults = Faults(folder, configuration.event, self._manifest["names"], seed, self.restart)
+            seed = self._manifest.seeds.seed
+            self._faults = Faults(folder, configuration.event, self._manifest.names, seed, self.restart)
             self._joiners = self._faults.joiners
         ours, theirs = socket.socketpair()
         with (folder / "zygote.log").open("w") as log:

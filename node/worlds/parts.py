@@ -16,7 +16,7 @@ from pathlib import Path
 
 from node.folder.endings import Failure, failures_of
 from node.folder.keys import AGENT_KEY, EAVESDROPPER_KEY, PUBLIC_KEYS
-from node.folder.run import read_manifest
+from node.folder.manifest import read_manifest
 from node.folder.whole import copy_whole
 from node.places import EAVESDROPPER, agent_folder, agent_name, shard_path
 from node.traffic.run_logs import logs_of
@@ -47,7 +47,7 @@ def hand_over(run: Path, parts: Path) -> None:
     """
     if (run / _HANDED_OVER).exists():
         return
-    agents = int(read_manifest(run)["agents"])
+    agents = read_manifest(run).agents
     try:
         for name in PUBLIC:
             copy_whole(run / name, parts / EAVESDROPPER / name, 0o644)
@@ -107,7 +107,7 @@ def failures(parts: Path, agents: int) -> list[Failure]:
 
 def gather(run: Path, parts: Path) -> None:
     """Copy what agents and eavesdropper hold into the run's folder. Raises `PartsError` where a part is not there."""
-    for agent in range(int(read_manifest(run)["agents"])):
+    for agent in range(read_manifest(run).agents):
         part = part_folder(parts, agent)
         try:
             copy_whole(shard_path(part, agent), shard_path(run, agent), 0o600)

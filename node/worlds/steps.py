@@ -14,10 +14,10 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from node.configuration.reading import Configuration, ConfigurationError, dump
 from node.exit_codes import ExitCode
+from node.folder.manifest import Manifest
 from node.plug_ins import without_here
 from node.worlds.watch import Watch
 
@@ -28,13 +28,13 @@ class RunFailure(RuntimeError):
     """A run that could not be carried through; one line."""
 
 
-def deal(configuration: Configuration, folder: Path, *, force: bool = False) -> dict[str, Any]:
+def deal(configuration: Configuration, folder: Path, *, force: bool = False) -> Manifest:
     """Deal the run in a process of its own.
 
     Returns
     -------
-    dict
-        The run's manifest.
+    Manifest
+        What is public about the run.
 
     Raises
     ------
@@ -46,8 +46,7 @@ def deal(configuration: Configuration, folder: Path, *, force: bool = False) -> 
     printed = _step(
         "dealing", "node.dealing.folder", folder, *(["--force"] if force else []), given=dump(configuration)
     )
-    manifest: dict[str, Any] = json.loads(printed)
-    return manifest
+    return Manifest.from_json(json.loads(printed))
 
 
 def run_in_twin(folder: Path) -> Watch:

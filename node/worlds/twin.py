@@ -74,7 +74,7 @@ class TwinWorld:
         ]
         self._seed = run.public[0].seed
         weather = conditions(run.public[0].network.conditions, self._seed)
-        events, names = run.configuration.event, run.manifest["names"]
+        events, names = run.configuration.event, run.manifest.names
         self._planned = list(outages(events, names, self._seed).values())
         partitions = [outage for outage in self._planned if outage.fault == "partition"]
         self._links = None if weather.calm and not partitions else TwinLinks(weather, partitions)

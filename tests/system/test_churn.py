@@ -11,7 +11,7 @@ import pytest
 from coordinator_free.faults.targets import LONGEST, churn
 from node.audit.verify import verify
 from node.faults.log import read_faults
-from node.folder.run import read_json
+from node.folder.manifest import read_json
 from node.traffic.format import Event
 from node.traffic.reader import TrafficLogReader
 from node.traffic.run_logs import releases_of

@@ -15,7 +15,8 @@ from node.configuration.reading import ConfigurationError, from_table
 from node.dealing.folder import prepare
 from node.faults.log import read_faults
 from node.folder.ledger import LedgerFile
-from node.folder.run import read_json, read_run
+from node.folder.manifest import read_json
+from node.folder.run import read_run
 from node.folder.shard import read_rows
 from node.places import agent_folder, shard_path
 from node.traffic.format import Event

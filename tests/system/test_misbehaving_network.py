@@ -10,7 +10,8 @@ import pytest
 
 from node.audit.verify import verify
 from node.faults.log import read_faults
-from node.folder.run import read_final, read_json
+from node.folder.manifest import read_json
+from node.folder.run import read_final
 from node.traffic.format import Event
 from node.traffic.reader import TrafficLogReader
 from node.worlds import steps

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from node.configuration.reading import Configuration, dump, from_table, load
 from node.dealing.folder import deal_run, prepare
-from node.folder.run import RunFolderError, read_manifest
+from node.folder.manifest import RunFolderError, read_manifest
 from node.worlds import limits
 from tests.helpers.places import ROOT
 from tests.helpers.tables import private, public

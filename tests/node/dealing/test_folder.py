@@ -87,8 +87,8 @@ def test_only_a_simulation_takes_noise_from_the_seed(tmp_path: Path) -> None:
     folder = tmp_path / "simulated"
     manifest = deal_run(from_table(private(run={"simulation": True})), folder)
     assert read_secret(agent_folder(folder, 5) / "secret") == simulation_secret(7, 5)
-    assert manifest["simulation"]
-    assert any("sees through" in warning for warning in manifest["warnings"])
+    assert manifest.simulation
+    assert any("sees through" in warning for warning in manifest.warnings)
 
 
 def test_a_shard_says_all_that_an_agent_needs(dealt: Path) -> None:
@@ -135,8 +135,8 @@ def test_dealing_again_with_the_seed_deals_the_same_rows(dealt: Path, tmp_path: 
 
 def test_without_a_seed_one_is_drawn_for_the_dealing_and_never_filled_in(tmp_path: Path) -> None:
     manifests = [deal_run(from_table(public(run={"seed": None})), tmp_path / name) for name in ("a", "b")]
-    assert all(manifest["seeds"]["drawn"] for manifest in manifests)
-    assert manifests[0]["seeds"]["seed"] != manifests[1]["seeds"]["seed"]
+    assert all(manifest.seeds.drawn for manifest in manifests)
+    assert manifests[0].seeds.seed != manifests[1].seeds.seed
     assert from_table_text(tmp_path / "a").run.seed is None
 
 
@@ -175,7 +175,7 @@ def test_force_goes_on_with_ledgers_that_have_room(tmp_path: Path) -> None:
     second = deal_run(from_table(frugal), folder, force=True)
     assert (agent_folder(folder, 3) / "ledger.jsonl").read_bytes() == held
     assert not left_over.exists()
-    assert second["run"] != first["run"]
+    assert second.run != first.run
     assert from_table_text(folder).learning.mu == 10.0
     named = json.loads((folder / "dealt.json").read_text())["earlier_runs"]
     assert [run["run"] for run in named] == ["run"]

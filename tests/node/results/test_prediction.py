@@ -11,7 +11,8 @@ import pytest
 
 from node.commands.predict import predict
 from node.configuration.reading import ConfigurationError, load
-from node.folder.run import read_manifest, read_run
+from node.folder.manifest import read_manifest
+from node.folder.run import read_run
 from node.results.prediction import PredictionError, features_of
 from tests.helpers.places import ROOT
 
@@ -26,15 +27,15 @@ def test_rows_are_encoded_like_the_runs_own(private_run: Path, tmp_path: Path) -
     rows = tmp_path / "pupils.csv"
     rows.write_text("\n".join([lines[0], *ours]) + "\n")
     run = read_run(private_run)
-    x = features_of(run.configuration, run.manifest["features"], rows)
-    own = run.rows[run.manifest["names"].index("school 1")]
+    x = features_of(run.configuration, run.manifest.features, rows)
+    own = run.rows[run.manifest.names.index("school 1")]
     everything = np.concatenate([own.x, own.x_test])
     assert sorted(x.tolist()) == sorted(everything.tolist())
 
 
 def test_the_finish_is_used_and_marked(private_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = tmp_path / "rows.csv"
-    features = read_manifest(private_run)["features"]
+    features = read_manifest(private_run).features
     values = np.random.default_rng(1).uniform(-0.4, 0.4, (3, len(features)))
     rows.write_text("\n".join([",".join(features), *(",".join(map(repr, row)) for row in values.tolist())]))
     predict(private_run, rows, agent=3, as_json=True)
@@ -55,7 +56,7 @@ def test_the_finish_is_used_and_marked(private_run: Path, tmp_path: Path, capsys
 def test_labels_come_with_their_probability(open_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = read_run(open_run)
     rows = tmp_path / "rows.csv"
-    lines = [",".join(run.manifest["features"]), *(",".join(map(repr, row)) for row in run.rows[2].x_test.tolist())]
+    lines = [",".join(run.manifest.features), *(",".join(map(repr, row)) for row in run.rows[2].x_test.tolist())]
     rows.write_text("\n".join(lines))
     predict(open_run, rows, agent=2, as_json=True)
     said = json.loads(capsys.readouterr().out)["predictions"]

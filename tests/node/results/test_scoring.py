@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from coordinator_free.problem.objective import graph_objective, optimum
-from node.folder.run import RunFolderError, read_run
+from node.folder.manifest import RunFolderError
+from node.folder.run import read_run
 from node.places import agent_folder
 from node.results import scoring
 from node.results.scoring import Scores, score

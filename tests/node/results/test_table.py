@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from node.folder.run import RunFolderError
+from node.folder.manifest import RunFolderError
 from node.results.pictures import convergence_picture, gain_picture
 from node.results.table import render, show
 
