@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +14,14 @@ from coordinator_free.release import Release
 from node.agent.silence import Listening
 from node.audit.verify import verify
 from node.faults.log import read_faults
+from node.folder.shard import read_rows, write_shard
+from node.folder.status import State, read_status
+from node.places import agent_folder, shard_path
 from node.traffic.reader import TrafficLogReader
 from node.wire import decode
-from tests.helpers.clusters import final, ran
+from node.worlds import launcher
+from node.worlds.watch import Progress
+from tests.helpers.clusters import dealt, final, ran
 from tests.helpers.misbehaving_networks import descent
 
 AGENTS = 8
@@ -112,18 +120,35 @@ def test_in_rounds_its_neighbours_name_it_after_network_silent(tmp_path: Path) -
 
 @pytest.mark.processes
 @pytest.mark.slow
-@pytest.mark.parametrize(("deadline", "found"), [(20.0, True), (4.0, False)])
+@pytest.mark.parametrize(("deadline", "found"), [(60.0, True), (4.0, False)])
 def test_who_is_restarted_waits_for_a_paused_neighbour_until_network_deadline(
     tmp_path: Path, deadline: float, found: bool
 ) -> None:
+    """The pause ends by what has happened, and the deadline is that of the restarted agent alone."""
     folder, paused, restarted = tmp_path / "paused", 3, 4
-    table = descent(AGENTS, deadline=deadline, linger=8.0)
+    table = descent(AGENTS, deadline=120.0, linger=60.0 if found else 8.0)
     table["topology"] = {"kind": "ring"}
-    events = [
-        {**PAUSE, "target": [paused], "lasting": 7.0},
-        {"at": 1.0, "fault": "kill", "target": [restarted], "restart": "100 ms"},
-    ]
-    watch = ran(folder, {**table, "event": events})
+    kill = {"at": 1.0, "fault": "kill", "target": [restarted], "restart": "100 ms"}
+    configuration = dealt(folder, {**table, "event": [kill]})
+    place = agent_folder(folder, restarted)
+
+    def over(_: Progress) -> bool:
+        """The restarted agent waits for its neighbour, or has given it up."""
+        status = read_status(place / "status")
+        waits = status is not None and status.state is State.LISTENING
+        return (place / "final.json").exists() or (found and waits)
+
+    cluster = launcher.Cluster(folder, configuration, AGENTS)
+    cluster.start()
+    try:
+        cluster.watch(until=lambda progress: progress.ready == AGENTS)
+        os.kill(cluster.alive[paused], signal.SIGSTOP)
+        with_deadline(folder, restarted, deadline)
+        cluster.watch(until=over)
+        os.kill(cluster.alive[paused], signal.SIGCONT)
+        watch = cluster.watch()
+    finally:
+        cluster.close()
     if found:
         assert watch.failures == []
         assert [note.split(":")[0] for note in final(folder, restarted)["notes"]] == ["restarted"]
@@ -134,3 +159,11 @@ def test_who_is_restarted_waits_for_a_paused_neighbour_until_network_deadline(
         words = f"not ready after network.deadline = {deadline:g} s: nothing heard from agent {paused}"
         assert words in failure["last_words"][0]
         assert final(folder, paused)["code"] == 0
+
+
+def with_deadline(folder: Path, agent: int, deadline: float) -> None:
+    """Write another ``network.deadline`` into one agent's shard; a process that has read it already keeps its own."""
+    path = shard_path(folder, agent)
+    rows, public = read_rows(path)
+    path.unlink()
+    write_shard(path, rows, replace(public, network=replace(public.network, deadline=deadline)))
