@@ -54,11 +54,14 @@ class NewestInbox:
 class RoundInbox:
     """For algorithms in rounds: a round is complete when every neighbour's release of it is here.
 
-    Releases of later rounds wait; releases of earlier rounds are late and ignored.
+    Releases of later rounds wait; releases of earlier rounds are late and ignored. With ``late`` they are consumed with
+    the next round: an agent that closes rounds without a neighbour learns from each what that neighbour had consumed.
     """
 
-    def __init__(self, neighbours: Iterable[int]) -> None:
+    def __init__(self, neighbours: Iterable[int], *, late: bool = False) -> None:
         self._neighbours = tuple(sorted(neighbours))
+        self._take_late = late
+        self._late: list[Release] = []
         self._held: dict[int, dict[int, Release]] = {}
         self._rounds: dict[tuple[int, int], int] = {}
         """The round of each (sender, index) that was offered."""
@@ -70,6 +73,8 @@ class RoundInbox:
         self._rounds[release.sender, release.index] = release.round
         if release.round >= self.round:
             self._held.setdefault(release.round, {}).setdefault(release.sender, release)
+        elif self._take_late:
+            self._late.append(release)
 
     @property
     def missing(self) -> tuple[int, ...]:
@@ -94,13 +99,16 @@ class RoundInbox:
         return frozenset(sender for sender, round_ in before if round_ < self.round)
 
     def take(self, *, without: Collection[int] = ()) -> list[Release]:
-        """The round's releases in agent order, complete but for agents ``without``; the next round becomes current."""
+        """The round's releases in agent order, complete but for agents ``without``; the next round becomes current.
+
+        Of each agent those that came late go first.
+        """
         missing = set(self.missing).difference(without)
         if missing:
             raise ValueError(f"round {self.round} is not complete: agents {sorted(missing)} are missing")
         taken = self._held.pop(self.round, {})
         self.round += 1
-        return [taken[j] for j in self._neighbours if j in taken]
+        return self._with_late([taken[j] for j in self._neighbours if j in taken])
 
     def take_past(self, round_: int) -> list[Release]:
         """Each neighbour's newest release up to ``round_``, in agent order; the round after it becomes current."""
@@ -108,7 +116,14 @@ class RoundInbox:
         for held in sorted(r for r in self._held if r <= round_):
             newest.update(self._held[held])
         self.jump(round_ + 1)
-        return [newest[j] for j in self._neighbours if j in newest]
+        return self._with_late([newest[j] for j in self._neighbours if j in newest])
+
+    def _with_late(self, taken: list[Release]) -> list[Release]:
+        if not self._late:
+            return taken
+        both = sorted([*self._late, *taken], key=lambda release: (release.sender, release.index))
+        self._late.clear()
+        return both
 
     def jump(self, to_round: int) -> None:
         """Give up the rounds before ``to_round``: the agent was carried past."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 
 from coordinator_free.agent import Activation, Agent
+from coordinator_free.algorithm import Algorithm
 from coordinator_free.inbox import NewestInbox, RoundInbox, RoundWait
 from coordinator_free.release import Release
 from node.agent.silence import Listening
@@ -42,7 +43,7 @@ class Incoming:
         self.inbox: NewestInbox | RoundInbox
         self.waiting: RoundWait | None = None
         if agent.activation is Activation.ROUNDS:
-            self.inbox = RoundInbox(around.neighbours)
+            self.inbox = RoundInbox(around.neighbours, late=isinstance(agent, Algorithm) and agent.carries_on)
             self.waiting = RoundWait(around.neighbours, around.silent, around.on_silent)
         else:
             self.inbox = NewestInbox(newest_only=agent.newest_only)
