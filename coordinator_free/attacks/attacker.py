@@ -4,7 +4,7 @@
 those of algorithms that do something else, and chooses one for a run.
 
 Rules that hold here:
-- An attacker knows every record, every public number, every ledger and all that was heard. It holds no agent's secret.
+- An attacker knows every record, public number, ledger and recorded release. It holds no agent's secret.
 - Every draw comes from the audit's own secret and the agent's number, so that an audit can be repeated.
 - A method that lacks a release raises `InversionError`; the audit reports it by agent.
 """
@@ -165,7 +165,7 @@ class Attacker:
         return lambda x, y: membership.loss_scores(model, x, y, problem.loss)
 
     def guesses(self) -> Guesses | None:
-        """What can be told of single parties behind masked sums; None where nothing is masked."""
+        """What an observer can tell of single parties behind masked sums; None where nothing is masked."""
         return None
 
     # -- what differs between families ----------------------------------------------------------------------------

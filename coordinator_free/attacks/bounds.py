@@ -8,7 +8,7 @@ Rules that hold here:
 - Each error rate is bounded by Clopper and Pearson at alpha/2, so that both bounds hold together with probability
   1 - alpha.
 - Scores are rounded before they are compared with a threshold: likelihood ratios that are equal on paper differ in
-  their last bits, and the last bits may know more than the mechanism said.
+  their last bits, and the last bits may tell more than the mechanism released.
 
 For an (epsilon, delta)-private mechanism and any event S, P1(S) <= e^epsilon P2(S) + delta, and the same with the
 datasets exchanged (Kairouz, Oh and Viswanath 2015, Theorem 2.1). So epsilon >= ln((TPR - delta) / FPR).

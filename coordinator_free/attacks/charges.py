@@ -1,7 +1,7 @@
-"""Releases against ledgers: was everything that was heard charged, once, as the configuration says?
+"""Releases against ledgers: was every recorded release charged, once, as the configuration asks?
 
 Rules that hold here:
-- Values only: who read the log and the ledgers, and from where, is somebody else's business.
+- Values only: logs and ledgers are read elsewhere.
 - Each breach is one finding: one line that names the agent and the index.
 """
 
@@ -53,11 +53,11 @@ class Account:
 
 
 Expected = Mapping[int, Mechanism | None]
-"""What the configuration says that each index costs."""
+"""What each index costs by the configuration."""
 
 
 def check_charges(agent: int, said: Iterable[Release], account: Account, expected: Expected) -> list[str]:
-    """Findings about one agent: ``said`` is everything heard of it, repeats too."""
+    """Findings about one agent: ``said`` are all its recorded releases, repeats too."""
     findings: list[str] = []
     covered: dict[int, Mechanism | None] = {}
     for charge in account.charges:
@@ -110,7 +110,7 @@ def _check_budget(agent: int, account: Account) -> list[str]:
 
 
 def _alike(one: Mechanism | None, other: Mechanism | None) -> bool:
-    """Ledgers hold the exact numbers, so nothing is forgiven but the last bit of text."""
+    """Ledgers hold the exact numbers, so only the last bit of a printed number may differ."""
     if one is None or other is None:
         return one is other
     return (

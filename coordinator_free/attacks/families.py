@@ -166,7 +166,7 @@ class LocalSteps(Attacker):
         agent, problem, code = observed.setting.agent, observed.setting.problem, observed.code()
         first = observed.heard.get((agent, 0))
         if first is None:
-            raise InversionError(f"release 0 of agent {agent} was not heard")
+            raise InversionError(f"release 0 of agent {agent} was not recorded")
         if local_descent.affordable(DESCENTS, problem.records, problem.dimension, descent.steps) < DESCENTS:
             raise InversionError("too many records, features and steps to run a local descent again often enough")
         charged, due = observed.account.mechanism(0), code.charge(0)

@@ -1,8 +1,8 @@
-"""From what was heard to the noise in it: the observer who knows every record runs the agent's own code.
+"""From recorded releases to the noise in them: an observer that knows every record runs the agent's own code.
 
 Rules that hold here:
 - The agent is the real one. Only its mechanism is exchanged: asked to perturb a value, it notes the value and answers
-  with the release that was recorded, so that the agent's state goes on from what it really said.
+  with the release that was recorded, so that the agent's state goes on from what it really released.
 - What an agent consumed, and in which order, is what its releases name as used.
 """
 
@@ -20,11 +20,11 @@ from coordinator_free.privacy.noise import Stream
 from coordinator_free.release import FloatArray, Release
 
 Heard = Mapping[tuple[int, int], Release]
-"""Every release that was heard, by (agent, index)."""
+"""Every recorded release, by (agent, index)."""
 
 
 class InversionError(ValueError):
-    """Releases that the agent's code cannot follow: one is missing, or an agent would not have spoken there."""
+    """Releases that the agent's code cannot follow: one is missing, or the code would make none there."""
 
 
 class NotPerturbed(InversionError):
@@ -93,14 +93,14 @@ class _Playback(_Recorder):
 def invert(agent: Agent, recorded: Sequence[Release], heard: Heard) -> list[Inverted]:
     """Run a fresh agent along its recorded releases (by index) and return each with its exact value.
 
-    Raises `InversionError` where a consumed release was not heard, or the agent says nothing where it spoke.
+    Raises `InversionError` where a release that was used is not recorded, or the code makes none there.
     """
     follower = Follower(agent)
     return [follower.follow(release, heard) for release in recorded]
 
 
 class Follower:
-    """One agent, led along a run: in the places where it spoke, with what it had heard by then."""
+    """One agent, led along its recorded releases, with what it had received by each."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
@@ -120,7 +120,7 @@ class Follower:
         return Inverted(release, playback.noted(release), charged, noised)
 
     def step(self, place: Release, heard: Heard) -> Release:
-        """Lead the agent to its next place and let it speak by its own means, whatever they are."""
+        """Lead the agent to its next place and let it make its release by its own means."""
         return self._move(place, heard, None)
 
     def _move(self, place: Release, heard: Heard, mechanism: _Recorder | None) -> Release:
@@ -136,7 +136,7 @@ class Follower:
         finally:
             agent.charge = self._charge  # type: ignore[method-assign]
         if said is None or said.index != index:
-            raise InversionError(f"agent {place.sender} would not have said release {index} there")
+            raise InversionError(f"agent {place.sender} would not have made release {index} there")
         self._snapshots[index], self._previous = agent.snapshot(), index
         return said
 
@@ -152,7 +152,7 @@ class Follower:
             if (sender, index) not in heard:
                 raise InversionError(
                     f"release {place.index} of agent {place.sender} used release {index} of agent {sender}, "
-                    "which was not heard"
+                    "which was not recorded"
                 )
             self._agent.receive(heard[sender, index])
         return self._agent.wake()
@@ -160,6 +160,6 @@ class Follower:
     def _go_on(self, own: int | None, index: int) -> None:
         """After a restart some indices are skipped, and the state comes from an older release of its own."""
         if own is not None and own not in self._snapshots:
-            raise InversionError(f"release {index} comes from release {own} of the same agent, which was not heard")
+            raise InversionError(f"release {index} comes from release {own} of the same agent, which was not recorded")
         self._agent.restore({} if own is None else self._snapshots[own], index)
         self._started = True

@@ -3,9 +3,9 @@
 Rules that hold here:
 - The observer knows everything but one record's value: every other record, every other agent's releases, the agent's
   parameters. It has two candidates for the record and asks which one the agent holds.
-- A trial runs the agent's mechanism anew, with fresh noise, in the recorded environment: what the neighbours had said
-  at each of its releases stays as it was, its own state goes on from its own noisy releases.
-- By Neyman and Pearson no other test of these two candidates errs less, so what it cannot tell, nobody can.
+- A trial runs the agent's mechanism anew, with fresh noise, in the recorded environment: what the neighbours had
+  released by each of its releases stays as it was, its own state goes on from its own noisy releases.
+- By Neyman and Pearson no other test of these two candidates errs less, so what it cannot tell, no other test can.
 - Trials are vectorised: shape (trials, p). Their arithmetic is that of the agent, with the same sampler.
 """
 
@@ -44,7 +44,7 @@ class Replacement:
 
 
 class _Words(Stream):
-    """Words for many trials at once: uniform bits, but nobody's secret rests on them, so that they may be fast."""
+    """Words for many trials at once: fast uniform bits; no agent's secret rests on them."""
 
     __slots__ = ("_bits",)
 
@@ -120,7 +120,7 @@ def environment(
 ) -> Environment:
     """The environment of a coordinate-descent agent's recorded releases, by index.
 
-    Raises `InversionError` if a release that one of them used was not heard.
+    Raises `InversionError` if a release that one of them used is not recorded.
     """
     present = Present(setting.weights, setting.neighbours, setting.learning.get("absent", ()))
     place = {j: k for k, j in enumerate(setting.neighbours)}
@@ -132,20 +132,20 @@ def environment(
     for k, release in enumerate(recorded):
         own = [index for sender, index in release.used if sender == setting.agent]
         if release.index != expected or (own[-1] if own else -1) != previous:
-            models[:] = 0.0  # a restarted agent has heard nobody yet
+            models[:] = 0.0  # a restarted agent has received nothing yet
             present.restart()
         expected, previous = release.index + 1, release.index
         parent = -1
         for sender, index in release.used:
             if sender == setting.agent:
                 if index not in positions:
-                    raise InversionError(f"release {release.index} comes from release {index}, which was not heard")
+                    raise InversionError(f"release {release.index} comes from release {index}, which was not recorded")
                 parent = positions[index]
                 continue
             if (sender, index) not in heard or sender not in place:
                 raise InversionError(
                     f"release {release.index} of agent {setting.agent} used release {index} of agent {sender}, "
-                    "which was not heard"
+                    "which was not recorded"
                 )
             models[place[sender]] = heard[sender, index].vector
             present.heard(place[sender])
@@ -231,7 +231,7 @@ def run_trials(
     """Scores of fresh runs: ln p(releases | record as it is) - ln p(releases | record replaced).
 
     ``replaced`` says which of the two the runs really hold. Where there is no noise a score is +inf, -inf, or 0 if both
-    candidates say the same throughout.
+    candidates give the same releases throughout.
     """
     pair = Pair(environment.setting, replacement)
     p = environment.setting.dimension

@@ -1,7 +1,7 @@
-"""What a log of masked sums shows: each sum, the noise in it, and of the parties behind it nothing.
+"""What a log of masked sums shows: each sum and the noise in it, and nothing of the parties behind it.
 
 Rules that hold here:
-- The observer heard every message, knows all records and the public numbers, and holds no agent's key. It runs the
+- The observer has every message, knows all records and the public numbers, and holds no agent's key. It runs the
   agents' own code for what each party contributed, at the common models that the sums led to.
 - What it opens of one sum are the masks that were revealed in it. It guesses each party's numbers from what is left.
 """
@@ -28,8 +28,8 @@ from coordinator_free.release import FloatArray, Release
 class Sum:
     """One sum as it was overheard: ``exact`` is what it would be without noise, shape (p,).
 
-    ``law`` is that of its noise, from who is present in it (None: no noise). Of the signs of all parties' exact numbers
-    ``right`` of ``guesses`` are those of what is left of their vectors.
+    ``law`` is that of its noise, from the parties that are present (None: no noise). The signs of all parties' exact
+    numbers are guessed from what is left of their vectors: ``right`` of ``guesses`` are theirs.
     """
 
     index: int
@@ -48,7 +48,7 @@ class Sum:
 def overhear(agents: Sequence[Aggregating], heard: Mapping[tuple[int, int], Release]) -> list[Sum]:
     """Every masked sum of a run, in order; ``agents`` are fresh ones, with any secrets.
 
-    Raises `InversionError` where a sum cannot be made from what was heard.
+    Raises `InversionError` where a sum cannot be made from the recorded messages.
     """
     found = []
     for stage in range(agents[0].stages(agents[0]._setting.updates)):
@@ -114,6 +114,6 @@ def shifts(agent: Aggregating, changed: Aggregating, sums: Sequence[Sum]) -> Shi
 
 
 def guessed(sums: Sequence[Sum]) -> tuple[int, int, float]:
-    """(guesses, right ones, p-value): signs of a party's numbers that nothing tells are right half of the time."""
+    """(guesses, right ones, p-value): guesses at hidden signs are right half of the time."""
     guesses, right = sum(s.guesses for s in sums), sum(s.right for s in sums)
     return guesses, right, float(stats.binomtest(right, guesses, 0.5).pvalue) if guesses else 1.0

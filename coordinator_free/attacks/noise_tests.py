@@ -53,7 +53,10 @@ class NoiseRow:
 
 @dataclass(frozen=True)
 class NoiseTest:
-    """One test: its name, its p-value (already multiplied by the number of agents or pairs it looked at), and whom."""
+    """One test.
+
+    ``p_value`` is already multiplied by the number of agents or pairs that were looked at; ``detail`` names the worst.
+    """
 
     name: str
     p_value: float
@@ -277,7 +280,7 @@ def _between_agents(rows: Sequence[NoiseRow], scores: Sequence[FloatArray], by_a
 
 
 def _any_two(rows: Sequence[NoiseRow], scores: Sequence[FloatArray]) -> NoiseTest:
-    """Every two releases of anybody: noise that was used again at another index, whatever its scale."""
+    """Any two releases of any agents: noise that was used again at another index, whatever its scale."""
     name = "independence of any two releases"
     size = scores[0].size
     places = [k for k, s in enumerate(scores) if s.size == size]

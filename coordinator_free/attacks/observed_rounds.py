@@ -1,13 +1,14 @@
-"""What an agent of the ADMM family minimised in each round, from what was heard.
+"""What an agent of the ADMM family minimised in each round, from recorded releases.
 
     J(f) = C/m sum_k loss(f . x_k, y_k) + w/2 |f|^2 + b . f
 
-Whoever heard the run knows w and b: they come from released values alone.
+An observer of the run knows w and b: they come from released values alone.
 
 Rules that hold here:
-- The agent is the real one, observed: asked to minimise, it notes w and b; asked to speak, it says what was recorded.
+- The agent is the real one, observed: where it minimises, it notes w and b; where it releases, it gives the recorded
+  release.
 - Noise that enters the objective is left out of b: an observer does not have it.
-- Of a published form that keeps its minimiser to itself the release is taken for the minimiser.
+- Where an algorithm never releases its minimiser, its release stands for it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The likelihood-ratio attack on objective perturbation (dual and penalty perturbation, perturbed local models).
 
 The agent releases f = argmin J(f) + e . f with noise e, J(f) = C/m sum_k loss(f . x_k, y_k) + w/2 |f|^2 + b . f.
-Whoever knows the records solves for the noise, e = -grad J(f), and the density of f is that of e times the determinant
-of J's Hessian at f (Chaudhuri, Monteleoni and Sarwate 2011).
+An observer that knows the records solves for the noise, e = -grad J(f), and the density of f is that of e times the
+determinant of J's Hessian at f (Chaudhuri, Monteleoni and Sarwate 2011).
 
 Rules that hold here:
 - States stay as they were recorded, so w and b are the same for both candidates; see `recorded_states` for why the

@@ -1,6 +1,6 @@
-"""Reconstruction of one record from what its agent said, by averaging residuals over rounds.
+"""Reconstruction of one record from its agent's releases, by averaging residuals over rounds.
 
-The observer knows the agent's parameters and every other record. What each release says beyond them is the missing
+The observer knows the agent's parameters and every other record. What each release tells beyond them is the missing
 record's gradient, a multiple of its features, plus the noise; over many releases the noise averages out (Zhang, Khalili
 and Liu 2018, appendix E, for ADMM; the same idea for coordinate descent).
 
@@ -43,9 +43,22 @@ class Reconstruction:
 
 
 def residuals(environment: Environment, vectors: FloatArray, record: int) -> FloatArray:
-    """What each release of a coordinate-descent agent says beyond all records but one: its gradient plus noise, (T, p).
+    """What each release of a coordinate-descent agent tells beyond all records but one: its gradient plus noise.
 
-    ``vectors``: its releases, shape (T, p). Solves Eq. 6 of Bellet et al. 2018 for the missing record's part.
+    Parameters
+    ----------
+    vectors
+        The releases, shape (T, p).
+    record
+        The record that the observer does not know.
+
+    Returns
+    -------
+    The residual of each release, shape (T, p).
+
+    References
+    ----------
+    Eq. 6 of Bellet et al. (2018), solved for the missing record's part.
     """
     setting = environment.setting
     problem = setting.problem

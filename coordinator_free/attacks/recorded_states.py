@@ -57,7 +57,7 @@ def shifts(
 ) -> Shifts:
     """The shifts of the recorded releases, by running the agent along them with either record.
 
-    Raises `InversionError` if a release that one of them used was not heard.
+    Raises `InversionError` if a release that one of them used is not recorded.
     """
     as_is = invert(make(setting), recorded, heard)
     changed = invert(make(replace(setting, problem=replacement.apply(setting.problem))), recorded, heard)

@@ -2,7 +2,7 @@
 
 Rules that hold here:
 - Nothing here needs a run: small networks run in the twin, with fixed seeds, so that a control is a fact, not luck.
-- A control that fails says what was measured and what it should have been.
+- A control that fails names what was measured and what it should have been.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Control:
 
 @dataclass(frozen=True, eq=False)
 class _Twin:
-    """A run of agents in the twin, heard as a whole."""
+    """A run of agents in the twin, recorded as a whole."""
 
     settings: tuple[Setting, ...]
     heard: dict[tuple[int, int], Release]

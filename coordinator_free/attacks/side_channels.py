@@ -1,10 +1,10 @@
 """Side channels: do release times or sizes tell an agent's data size or values?
 
-Epsilon covers what releases say, not when they come or how long they are. Here each measure of an agent's traffic is
+Epsilon covers the content of releases, not their times and sizes. Here each measure of an agent's traffic is
 correlated, over agents, with each number of its data.
 
 Rules that hold here:
-- Spearman's rank correlation: any monotone relation shows, and nobody's outlier decides.
+- Spearman's rank correlation: any monotone relation shows, and no single outlier decides.
 - p-values are two-sided, exact by enumeration for few agents, and reported beside their Bonferroni correction.
 """
 

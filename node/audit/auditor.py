@@ -1,7 +1,7 @@
 """The audit of a run: what its ledgers say it cost, beside what the best known attacks on its very traffic achieve.
 
 Rules that hold here:
-- The auditor plays the strongest observer: it knows every record, every shard's public numbers, and all that was heard.
+- The auditor plays the strongest observer: it knows every record, every public number and every recorded release.
 - Each part is a function of the evidence; a part that could not be done says so and is never taken for a success.
 """
 

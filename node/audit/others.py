@@ -89,7 +89,7 @@ def side_channels(evidence: Evidence) -> Part[tuple[Correlation, ...]]:
 
 
 def masked_sums(evidence: Evidence) -> Part[Guesses | None]:
-    """What can be told of single parties when all masks that were opened are taken off; None for other runs."""
+    """What an observer can tell of single parties once every opened mask is taken off; None for other runs."""
     found = evidence.attacker.guesses()
     if found is None or found.p_value >= CERTAIN:
         return Part(found)

@@ -36,10 +36,11 @@ _LISTED: Final = 20
 class Recording:
     """What is known of a run after it.
 
-    ``heard``: every release by (agent, index), the first body where there are several; ``said``: of each agent, all
-    distinct frames of the log in order. ``filled``: the releases that only a journal holds. ``first_ns``: when the
-    listener heard each. ``sizes``: of each agent, how often each (header, body) size in bytes. ``findings``: what is
-    wrong with frames by themselves. ``damage``: what of the log's file cannot be read.
+    ``heard``: every release by (agent, index), the first body where there are several. ``said``: of each agent, all
+    distinct releases of the log in order. ``filled``: the releases that only a journal holds. ``first_ns``: when the
+    eavesdropper received each. ``headers``: of each agent, the size in bytes of each distinct release's header.
+    ``bodies``: of each agent, how often each size of a body. ``findings``: what is wrong with frames by themselves.
+    ``damage``: what of the log's file cannot be read.
     """
 
     run: RunFolder
@@ -76,14 +77,14 @@ def read_recording(folder: Path) -> Recording:
     manifest = read_manifest(folder)
     for agent in range(manifest.agents):
         if not shard_path(folder, agent).exists():
-            raise RunFolderError(
-                f"{folder} has no shard of agent {agent}: an audit plays the one who knows every record"
-            )
+            raise RunFolderError(f"{folder} has no shard of agent {agent}: an audit needs the records of all agents")
     run = read_run(folder)
     logs = logs_of(folder)
     journals = [agent_folder(folder, agent) / "journal.bin" for agent in range(run.agents)]
     if not logs and not any(path.exists() for path in journals):
-        raise RunFolderError(f"{folder} has neither a traffic log nor journals: nothing was said, or nobody heard it")
+        raise RunFolderError(
+            f"{folder} has neither a traffic log nor journals: no agent released anything, or nothing was recorded"
+        )
     counter = CaptureCounter(run.run, range(run.agents))
     recording = Recording(run, counter.verdict())
     frames: dict[Key, set[bytes]] = {}
@@ -160,7 +161,7 @@ def _read_journal(
 
 def _unknown_keys(parts: Parts) -> list[str]:
     """Header keys that no message of this version has."""
-    with suppress(Exception):  # whatever a stranger wrote there
+    with suppress(Exception):  # a stranger may have written anything there
         fields = msgpack.unpackb(parts[1], raw=False)
         allowed = KEYS.get(fields.get("kind"), frozenset())
         return sorted(repr(key)[:40] for key in fields if key not in allowed)

@@ -55,7 +55,7 @@ class CaptureReport:
 
 @dataclass(frozen=True)
 class LedgerReport:
-    """How many indices were ``charged``, how many releases were ``heard``, and how many ``findings`` that makes."""
+    """How many indices were ``charged``, how many releases are known (``heard``), and how many findings there are."""
 
     ok: bool
     charged: int

@@ -1,9 +1,10 @@
-"""Re-execution: is every recorded release what the agents' code says, given shard, secret and what it had heard?
+"""Re-execution: does each agent's code, with shard, secret and inputs, make every recorded release again?
 
 Rules that hold here:
 - On the build that made the run the comparison is bit for bit. On another one it is to 1e-9 before the noise, hence to
   one step of the public grid after it, and the verdict says so.
-- What the log missed is filled in from the agents' journals. What nobody has is not verified, and is counted.
+- Releases that the log missed are filled in from the agents' journals. A release that is in neither is not verified,
+  and is counted.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ VERSION: Final = 1
 
 @dataclass(frozen=True)
 class Difference:
-    """Where record and code part: agent, index, how, and what the release was computed from."""
+    """The first release of an agent that its code makes differently: ``reason``, and what it was computed from."""
 
     agent: int
     index: int
@@ -48,8 +49,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verdict:
-    """``differences``: the first of each agent, in the order in which they were heard; ``findings``: frames that are
-    wrong by themselves; ``exact``: whether the comparison was bit for bit; ``missing``: releases that nobody has;
+    """``differences``: the first of each agent, in the order in which they were recorded; ``findings``: frames that are
+    wrong by themselves; ``exact``: whether the comparison was bit for bit; ``missing``: releases that are nowhere;
     ``stopped``: where an agent could not be followed further, because what it used is missing.
     """
 
@@ -120,7 +121,7 @@ def verify(folder: Path) -> Verdict:
 
 
 def computed_from(release: Release, most: int = 12) -> str:
-    """What a release was computed from, as a person would say it."""
+    """The releases that a release was computed from, in words; at most ``most`` of other agents."""
     own = [index for sender, index in release.used if sender == release.sender]
     others = [f"{index} of agent {sender}" for sender, index in release.used if sender != release.sender]
     told = f"its release {own[-1]}" if own else "the start"

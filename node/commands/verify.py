@@ -46,16 +46,7 @@ def verify(
 
 def show(verdict: Verdict, console: Console) -> None:
     """The verdict in words, the first difference first."""
-    how = "bit for bit" if verdict.exact else "to 1e-9, since this is not the build that made the run"
-    if verdict.ok:
-        console.print(f"[green]verified[/]: {verdict.releases} releases of {verdict.agents} agents, {how}")
-    elif verdict.releases == 0:
-        console.print("[red]not verified[/]: nothing was said")
-    elif not verdict.differences and not verdict.findings:
-        console.print(f"[yellow]incomplete[/]: what there is of {verdict.agents} agents is what their code says, {how}")
-    else:
-        wrong = len(verdict.differences)
-        console.print(f"[red]not verified[/]: {wrong} of {verdict.agents} agents differ from their code, {how}")
+    console.print(_outcome(verdict))
     for difference in verdict.differences[:_SHOWN]:
         console.print(f"  {escape(difference.in_words())}")
     for finding in verdict.findings[:_SHOWN]:
@@ -71,3 +62,15 @@ def show(verdict: Verdict, console: Console) -> None:
         console.print(f"{verdict.missing} releases are nowhere and were not verified")
     for line in verdict.damage:
         console.print(f"the log is damaged: {escape(line)}")
+
+
+def _outcome(verdict: Verdict) -> str:
+    agents = verdict.agents
+    how = "bit for bit" if verdict.exact else "to 1e-9, since this is not the build that made the run"
+    if verdict.ok:
+        return f"[green]verified[/]: {verdict.releases} releases of {agents} agents, {how}"
+    if verdict.releases == 0:
+        return "[red]not verified[/]: there are no releases"
+    if not verdict.differences and not verdict.findings:
+        return f"[yellow]incomplete[/]: the releases that there are of {agents} agents agree with their code, {how}"
+    return f"[red]not verified[/]: {len(verdict.differences)} of {agents} agents differ from their code, {how}"
