@@ -27,7 +27,14 @@ import numpy as np  # noqa: E402
 
 from coordinator_free.problem.baselines import alone, best_alone, best_sparse  # noqa: E402
 from coordinator_free.problem.objective import optimum, relative_gap  # noqa: E402
-from node.experiments.reproduce.paper004 import SMOOTHINGS, honest, printed_noise, smoothing, synthetic  # noqa: E402
+from node.experiments.reproduce.paper004.settings import (  # noqa: E402
+    SMOOTHINGS,
+    honest,
+    printed_noise,
+    smoothing,
+    synthetic,
+    task,
+)
 from node.experiments.trial import Trial, configured, play, seeded  # noqa: E402
 
 BUDGETS = (1.0, 0.5)
@@ -43,7 +50,7 @@ UPDATES = 10
 def trial(dimension: int, changes: Mapping[str, Any], seed: int) -> Trial:
     """One run in the twin, its noise from the seed."""
     private = "privacy.mechanism" in changes
-    return play(seeded(configured(synthetic(dimension), changes), seed, simulation=private), "twin")
+    return play(seeded(configured(synthetic(), task(dimension) | dict(changes)), seed, simulation=private), "twin")
 
 
 def accuracies(dimension: int, seed: int) -> Iterator[tuple[str, float]]:

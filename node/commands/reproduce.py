@@ -14,7 +14,7 @@ from rich.status import Status
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from node.experiments.reproduce import Reproduction
+    from node.experiments.reproduce.figure import Reproduction
 
 EVERY = 10.0
 WIDTH = 150
@@ -42,8 +42,9 @@ def reproduce(
 
     Example: sottovoce reproduce paper004/figure1 --world twin
     """
-    from node.experiments.reproduce import FIGURES, FigureError, Request
-    from node.experiments.reproduce import reproduce as make
+    from node.experiments.reproduce.figure import FigureError, Request
+    from node.experiments.reproduce.registry import FIGURES
+    from node.experiments.reproduce.registry import reproduce as make
     from node.experiments.trial import WORLDS
 
     console = Console(stderr=True, highlight=False)
@@ -94,7 +95,7 @@ def _teller(console: Console, status: Status, figure: str) -> Callable[[str], No
 
 
 def _list(as_json: bool) -> None:
-    from node.experiments.reproduce import FIGURES
+    from node.experiments.reproduce.registry import FIGURES
 
     if as_json:
         print(json.dumps({name: {"title": f.title, "data": f.data} for name, f in FIGURES.items()}, indent=1))

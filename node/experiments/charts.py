@@ -2,7 +2,7 @@
 
 Rules that hold here:
 - Two readings of one thing share a colour: solid is what holds, dashed what a paper printed.
-- A line says its own name, in the legend below its panel.
+- Every line is named in the legend below its panel.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from node.drawing import GRID_INK, INK, MUTED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PALETTE = ("#1f77b4", "#d1495b", "#2a9d8f", "#8a6fae", "#e08e2b", "#66717d", "#5c8001", "#b5179e")
 MARKS = ("o", "s", "^")
@@ -52,27 +53,27 @@ class Panel:
 
 def draw(panels: Sequence[Panel]) -> bytes:
     """A PNG of the panels, at most three side by side."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    return _png(drawn(panels))
 
+
+def drawn(panels: Sequence[Panel]) -> Figure:
+    """The panels on axes of one figure."""
     columns = 2 if len(panels) == 4 else min(_COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(6.0 * columns, 5.4 * rows), dpi=120, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = _blank(6.0 * columns, 5.4 * rows)
     for place, panel in enumerate(panels):
         _draw(figure.add_subplot(rows, columns, place + 1), panel)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", bbox_inches="tight")
-    return buffer.getvalue()
+    return figure
 
 
 def draw_marks(title: str, below: str, marks: Sequence[tuple[str, float, float]]) -> bytes:
     """A PNG with one row for each (label, mean, half the error bar)."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    return _png(drawn_marks(title, below, marks))
 
-    figure = Figure(figsize=(8.0, 1.4 + 0.38 * len(marks)), dpi=120, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
+
+def drawn_marks(title: str, below: str, marks: Sequence[tuple[str, float, float]]) -> Figure:
+    """The rows of `draw_marks` on the axes of a figure, the first one on top."""
+    figure = _blank(8.0, 1.4 + 0.38 * len(marks))
     axis = figure.add_subplot(1, 1, 1)
     _plain(axis)
     places = np.arange(len(marks))[::-1]
@@ -82,6 +83,19 @@ def draw_marks(title: str, below: str, marks: Sequence[tuple[str, float, float]]
     axis.set_yticks(places, [label for label, _, _ in marks])
     axis.set_ylim(-0.7, len(marks) - 0.3)
     _title(axis, title, below)
+    return figure
+
+
+def _blank(width: float, height: float) -> Figure:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=120, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", bbox_inches="tight")
     return buffer.getvalue()

@@ -248,8 +248,14 @@ def picture(comparison: Comparison) -> bytes:
 
     better = "higher" if comparison.larger_is_better else "lower"
     budget = "" if comparison.epsilon is None else f", epsilon {comparison.epsilon:g} in total"
+    below = f"mean over agents, bars: deviation over {len(comparison.seeds)} seed(s); {better} is better{budget}"
+    return draw_marks(f"Held-out {comparison.metric}", below, marks(comparison))
+
+
+def marks(comparison: Comparison) -> list[tuple[str, float, float]]:
+    """(label, mean, deviation over seeds) of everything compared that has a finite mean, the best first."""
     best = sorted(comparison.rows, key=lambda row: float(row.mean.mean()), reverse=comparison.larger_is_better)
-    marks = [
+    return [
         (
             row.kind if row.what == BASELINES else f"{row.what}: {row.kind}",
             float(row.mean.mean()),
@@ -258,8 +264,6 @@ def picture(comparison: Comparison) -> bytes:
         for row in best
         if math.isfinite(float(row.mean.mean()))
     ]
-    below = f"mean over agents, bars: deviation over {len(comparison.seeds)} seed(s); {better} is better{budget}"
-    return draw_marks(f"Held-out {comparison.metric}", below, marks)
 
 
 def parquet(comparison: Comparison) -> bytes | None:

@@ -2,7 +2,7 @@
 
 Rules that hold here:
 - ``as published``: the noise and the claim of one round as printed; beside it the true total over all rounds, at
-  delta 1e-5, of the very releases that were made.
+  delta 1e-5, of the same releases.
 - ``truly private``: the same number as the total over all rounds.
 - Loss is the mean logistic loss of the agents' released models on their own training rows, without the factor C.
 """
@@ -11,80 +11,75 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from coordinator_free.problem import baselines
 from coordinator_free.release import FloatArray
-from node.experiments.reproduce import PUBLISHED, TRULY, Request
+from node.experiments.charts import Series
+from node.experiments.reproduce.figure import PUBLISHED
 from node.experiments.trial import Trial
 
+DATA = "the folder that holds adult.data and adult.test"
 DELTA = 1e-5
 CAPACITY = 1750.0
 UNLIMITED = 1e6
 """Budget of a run as published: its ledger counts, it does not limit."""
+MAJORITY_ERROR = 0.246
 MAJORITY = "the majority class alone is right for 0.754 of adult.test"
-NOTES = [
-    "Rows: adult.data, 30,162 people without missing values; test: adult.test. Columns are scaled by public bounds, "
-    "rows to L2 norm at most 1; the paper divides columns by their maxima (--set data.as_published=true).",
-    "Neither eta nor the number of rounds to the figures is printed in 000 and 002: eta = 0.5 as in 001, fewer rounds "
-    "than 100 by default; --set clock.updates=100 for as many.",
-]
-WHAT = "the folder that holds adult.data and adult.test"
+ADULT: dict[str, Any] = {
+    "data.source": "adult",
+    "data.test": "published",
+    "learning.loss": "logistic",
+    "learning.regularisation": 0.01,
+}
+"""Changes of every run: the task, and the regularisation of the baselines."""
+PRIVATE: dict[str, Any] = {"privacy.mechanism": "gamma-norm", "privacy.delta": DELTA, "privacy.clip": 1.0}
+_OWN_NAMESPACE = "node.experiments.reproduce.published"
 
 
-def census(agents: int = 5, **data: Any) -> dict[str, Any]:
-    """The table that the runs start from: a ring of ``agents``."""
+def census(agents: int = 5, *, updates: int = 20, shared: bool = False) -> dict[str, Any]:
+    """The table that the runs start from: a ring of ``agents``, each with rho of its own or a ``shared`` rho of 1."""
     return {
-        "data": {"source": "adult", "path": "", "agents": agents, "test": "published", **data},
+        "data": {"path": "", "agents": agents},
         "topology": {"kind": "ring"},
         "learning": {
-            "loss": "logistic",
-            "regularisation": 0.01,
             "capacity": CAPACITY,
-            "rho": 10**-2.5,
-            "regulariser": "per-node",
+            "rho": 1.0 if shared else 10**-2.5,
+            "regulariser": "shared" if shared else "per-node",
             "penalty": 0.5,
         },
-        "clock": {"updates": 20},
+        "clock": {"updates": updates},
         "network": {"deadline": 240.0},
     }
 
 
-def method(name: str, reading: str, alpha: float) -> dict[str, Any]:
-    """Changes of the table for "dvp" or "pvp" in one reading; alpha is per round as published, else the total."""
-    base = {"privacy.delta": DELTA, "privacy.clip": 1.0}
-    if reading == PUBLISHED:
-        kind = {"dvp": "PublishedDual", "pvp": "PublishedPrimal"}[name]
-        changes = {
-            **base,
-            "learning.algorithm": f"node.experiments.reproduce.published:{kind}",
-            "learning.parameters": {"alpha": alpha},
-            "privacy.mechanism": "gamma-norm",
-            "privacy.epsilon": UNLIMITED,
-        }
-        if name == "pvp":
-            changes |= {"learning.pvp_form": "as_published", "learning.rho": 0.1, "learning.capacity": 146.0}
-        return changes
-    if name == "dvp":
-        return {
-            **base,
-            "learning.algorithm": "dvp",
-            "privacy.mechanism": "gamma-norm",
-            "privacy.epsilon": alpha,
-            "learning.rho": 0.0175,
-            "learning.penalty": 0.73,
-            "clock.updates": 5,
-        }
+def published(kind: str, **parameters: Any) -> dict[str, Any]:
+    """Changes for an agent of `published` that has the printed noise."""
     return {
-        **base,
-        "learning.algorithm": "pvp",
+        **PRIVATE,
+        "learning.algorithm": f"{_OWN_NAMESPACE}:{kind}",
+        "learning.parameters": parameters,
+        "privacy.epsilon": UNLIMITED,
+    }
+
+
+def method(name: str, reading: str, alpha: float) -> dict[str, Any]:
+    """Changes for "dvp" or "pvp" in one reading; ``alpha`` is per round as published, else the total."""
+    if reading == PUBLISHED:
+        if name == "dvp":
+            return published("PublishedDual", alpha=alpha)
+        own_noise = {"learning.pvp_form": "as_published", "learning.rho": 0.1, "learning.capacity": 146.0}
+        return published("PublishedPrimal", alpha=alpha) | own_noise
+    common = {**PRIVATE, "learning.algorithm": name, "learning.rho": 0.0175, "privacy.epsilon": alpha}
+    if name == "dvp":
+        return common | {"learning.penalty": 0.73, "clock.updates": 5}
+    return common | {
         "learning.pvp_form": "own-release",
-        "privacy.mechanism": "gaussian",
-        "privacy.epsilon": alpha,
-        "learning.rho": 0.0175,
         "learning.penalty": 0.875,
+        "privacy.mechanism": "gaussian",
     }
 
 
@@ -97,6 +92,16 @@ class Run:
     average_error: float
     average_loss: float
     epsilon: float | None
+
+    @property
+    def last(self) -> float:
+        """The loss of the last round."""
+        return float(self.losses[-1])
+
+    @property
+    def best_error(self) -> float:
+        """The smaller error of the last models and of the average."""
+        return min(self.error, self.average_error)
 
 
 def judged(trial: Trial) -> Run:
@@ -122,15 +127,30 @@ def _loss(trial: Trial, agent: int, model: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class Baseline:
-    """Losses on training rows and errors on test rows of the zero model, of nodes alone, and of all rows pooled."""
+    """Losses on training rows and errors on test rows of the zero model, of agents alone, and of all rows pooled."""
 
     loss: dict[str, float]
     error: dict[str, float]
 
+    @cached_property
+    def levels(self) -> list[tuple[str, float]]:
+        """The losses, as the horizontal lines of a chart."""
+        return list(self.loss.items())
+
+    def rows(self, heads: Sequence[str], **cells: Any) -> list[dict[str, Any]]:
+        """Rows that end a table of these ``heads``."""
+        return [
+            dict.fromkeys(heads)
+            | cells
+            | {"method": name, "reading": "no privacy", "last loss": self.loss[name], "error": self.error[name]}
+            for name in self.loss
+        ]
+
 
 def baseline(trial: Trial) -> Baseline:
+    """The baselines of the rows of one deal."""
     n = trial.preparation.agents
-    pooled = baselines.pooled(trial.problems, 0.01)
+    pooled = baselines.pooled(trial.problems, ADULT["learning.regularisation"])
     models = {
         "zero model": np.zeros((n, len(pooled))),
         "alone": baselines.alone(trial.problems),
@@ -142,61 +162,20 @@ def baseline(trial: Trial) -> Baseline:
     )
 
 
-Sweep = Mapping[tuple[str, str, float], Sequence[Run]]
+def over_rounds(label: str, values: FloatArray, colour: int, *, dashed: bool = False, band: Any = ()) -> Series:
+    """A line over the rounds 1, 2, ...; ``band`` is half the height of its error bars."""
+    return Series(label, list(range(1, len(values) + 1)), values.tolist(), band, colour, dashed)
 
 
-def sweep(
-    request: Request,
-    names: Sequence[str],
-    alphas: Sequence[float],
-    seeds: int,
-    readings: Sequence[str] = (PUBLISHED, TRULY),
-) -> tuple[dict[tuple[str, str, float], list[Run]], Baseline]:
-    """Runs by (method, reading, alpha), and the baselines of the first deal."""
-    found: dict[tuple[str, str, float], list[Run]] = {}
-    base: Baseline | None = None
-    table = census()
-    for seed in range(seeds):
-        for name in names:
-            for reading in readings:
-                for alpha in alphas:
-                    label = f"{name}-{reading.replace(' ', '-')}-{alpha:g}".replace(".", "_")
-                    trial = request.play(label, table, method(name, reading, alpha), seed)
-                    base = base or baseline(trial)
-                    found.setdefault((name, reading, alpha), []).append(judged(trial))
-    assert base is not None
-    return found, base
-
-
-def rows_of(found: Mapping[tuple[str, str, float], Sequence[Run]], base: Baseline) -> list[dict[str, Any]]:
-    """The table of a sweep, with the baselines below it."""
-    rows = [
-        {
-            "method": name.upper(),
-            "reading": reading,
-            "alpha": alpha,
-            "alpha is": "per round" if reading == PUBLISHED else "the total",
-            "true total": max((run.epsilon or 0.0) for run in runs),
-            "last loss": _mean([float(run.losses[-1]) for run in runs]),
-            "loss of average": _mean([run.average_loss for run in runs]),
-            "error": _mean([run.error for run in runs]),
-            "error of average": _mean([run.average_error for run in runs]),
+def by_method(runs: Mapping[Any, Sequence[Run]]) -> dict[Any, dict[str, Any]]:
+    """The averages over runs that every table shows, and the largest true total."""
+    return {
+        key: {
+            "true total": max((run.epsilon or 0.0) for run in found),
+            "last loss": float(np.mean([run.last for run in found])),
+            "loss of average": float(np.mean([run.average_loss for run in found])),
+            "error": float(np.mean([run.error for run in found])),
+            "error of average": float(np.mean([run.average_error for run in found])),
         }
-        for (name, reading, alpha), runs in found.items()
-    ]
-    keys = list(rows[0])
-    for name in base.loss:
-        row: dict[str, Any] = dict.fromkeys(keys)
-        row |= {
-            "method": name,
-            "reading": "no privacy",
-            "alpha is": "",
-            "last loss": base.loss[name],
-            "error": base.error[name],
-        }
-        rows.append(row)
-    return rows
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values))
+        for key, found in runs.items()
+    }

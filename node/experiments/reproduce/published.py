@@ -1,4 +1,4 @@
-"""Agents that say what papers 000 and 001 print, and charge what it truly costs.
+"""Agents that release what papers 000, 001 and 003 print, and charge what it truly costs.
 
 Rules that hold here:
 - The noise is the printed one; the charge is the right one for it. The ledger of such a run counts, it does not limit.
@@ -19,6 +19,7 @@ from coordinator_free.agents.admm.dual_perturbation import DualPerturbation
 from coordinator_free.agents.admm.modified_admm import ModifiedAdmm
 from coordinator_free.agents.admm.penalty_perturbation import PenaltyPerturbation, round_cost
 from coordinator_free.agents.admm.primal_perturbation import PrimalPerturbation
+from coordinator_free.agents.averages.averaging import Averaging
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
 from coordinator_free.release import FloatArray
 
@@ -122,3 +123,15 @@ class OwnPenalties(ModifiedAdmm):
         growth = float(learning["growths"][setting.agent])
         learning["penalties"] = (start * growth ** np.arange(setting.updates)).tolist()
         super().__init__(replace(setting, learning=learning))
+
+
+class SimpleAverage(Averaging):
+    """Jayaraman et al. 2018 as paper 003 runs it: an equal average, each party's noise for m n_min records.
+
+    Its claim, like the paper's, holds for no observer.
+    """
+
+    name: ClassVar[str] = "simple average as published"
+
+    def _counted(self) -> int:
+        return len(self._sizes) * min(size for size in self._sizes if size)

@@ -17,10 +17,11 @@ from coordinator_free.problem.objective import LocalProblem
 from node.cli import main
 from node.configuration.reading import dump, from_table
 from node.dealing.folder import deal_data
-from node.experiments.charts import draw
-from node.experiments.compare import check, compare, half_width, named, parquet, picture
-from node.experiments.reproduce import FIGURES, PUBLISHED, TRULY, FigureError, Reproduction, Request, reproduce
-from node.experiments.reproduce.paper004 import printed_noise, theorem_1, true_cost
+from node.experiments.charts import drawn_marks
+from node.experiments.compare import check, compare, half_width, marks, named, parquet, picture
+from node.experiments.reproduce.figure import FigureError, Request
+from node.experiments.reproduce.paper004.settings import printed_noise, theorem_1, true_cost
+from node.experiments.reproduce.registry import FIGURES, reproduce
 from node.experiments.trial import TrialError, configured, play, seeded
 from node.experiments.tune import parameters, tune, validation
 from tests.helpers.tables import private, public
@@ -79,6 +80,13 @@ def test_a_comparison_spends_the_budget_and_keeps_the_deal(tmp_path: Path) -> No
     assert ("noisy", "free finish") in rows
     assert rows["baseline", "alone, best ridge"].mean.mean() >= rows["baseline", "alone"].mean.mean() - 1e-12
     assert len(made.table()["seed"]) == 2 * len(made.rows)
+    found = marks(made)
+    assert [mean for _, mean, _ in found] == sorted((float(row.mean.mean()) for row in made.rows), reverse=True)
+    assert {"noisy: free finish", "open: together", "alone", "pooled"} <= {label for label, _, _ in found}
+    [axis] = drawn_marks("Held-out accuracy", "two seeds", found).axes
+    assert [label.get_text() for label in axis.get_yticklabels()] == [label for label, _, _ in found]
+    assert axis.get_title(loc="left") == "Held-out accuracy"
+    assert [float(bar.lines[0].get_xdata()[0]) for bar in axis.containers] == [mean for _, mean, _ in found]
     assert picture(made).startswith(b"\x89PNG")
     assert (parquet(made) or b"PAR1").startswith(b"PAR1")
     json.dumps(made.as_json(), allow_nan=False)
@@ -218,11 +226,10 @@ def test_the_printed_noise_is_charged_what_it_costs() -> None:
 
 
 def test_every_figure_is_there_and_named() -> None:
-    import importlib
-
-    for figure in FIGURES.values():
-        module, _, function = figure.place.partition(":")
-        assert callable(getattr(importlib.import_module(module), function))
+    for name, figure in FIGURES.items():
+        assert figure.name == name
+        assert callable(figure.settings)
+        assert callable(figure.reduce)
         assert figure.title
 
 
@@ -231,31 +238,3 @@ def test_an_unknown_figure_and_missing_data_are_named(tmp_path: Path) -> None:
         reproduce("paper004/figure9", request(tmp_path))
     with pytest.raises(FigureError, match=r"needs --set data\.path=FOLDER"):
         reproduce("paper004/table1", request(tmp_path))
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reproduction]:
-    """Two figures with few agents."""
-    few = ("data.agents=8", "data.test_points=10", "data.records=[10,20]", "topology.gamma=3.0")
-    wanted = request(tmp_path_factory.mktemp("figures"), *few)
-    return {figure: reproduce(f"paper004/{figure}", wanted) for figure in ("figure1", "figure3")}
-
-
-def test_figures_of_paper_004_run_to_their_end(made: dict[str, Reproduction]) -> None:
-    for figure, found in made.items():
-        assert found.figure == f"paper004/{figure}"
-        assert found.findings
-        assert found.paper
-        assert len({tuple(row) for row in found.rows}) == 1
-        assert draw(found.panels).startswith(b"\x89PNG")
-        json.dumps(found.as_json())
-
-
-def test_the_truly_private_rows_cost_what_they_state(made: dict[str, Reproduction]) -> None:
-    rows = made["figure3"].rows
-    assert {PUBLISHED, TRULY} <= {row["reading"] for row in rows}
-    for row in rows:
-        if row["reading"] == TRULY:
-            assert row["epsilon true"] == pytest.approx(row["epsilon stated"], rel=1e-4)
-        if row["reading"] == PUBLISHED:
-            assert row["epsilon true"] > 10 * row["epsilon stated"]

@@ -1,0 +1,1 @@
+"""Kang, Liu and Wang (WD-DP): figures without their server, and as each observer sees them."""

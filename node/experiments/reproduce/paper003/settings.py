@@ -1,0 +1,130 @@
+"""The data sets, methods and settings that the figures of paper 003 run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from node.experiments.reproduce.figure import PUBLISHED, TRULY, FigureError, Request, Setting
+
+DELTA = 1e-3
+RUNS = 2
+"""Of each setting by default: a thousand published steps on all rows of Adult take most of a minute."""
+STEPS, CLIP, REGULARISATION, CONVEXITY = 1000, 1.0, 0.01, 0.1
+"""Local steps as published, the clipping norm, lambda m_i, and the convexity of the noisy average (not printed)."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set: its file, its folder where all lie together, the smallest party, the largest u."""
+
+    file: str
+    folder: str
+    floor: int
+    uneven: float
+
+
+SOURCES = {
+    "adult": Source("adult.data", "adult", 100, 9.0),
+    "bank": Source("bank-additional-full.csv.gz", "bank", 100, 9.0),
+    "breast-cancer": Source("breast_cancer_wisconsin_original.csv", "breast", 8, 5.0),
+}
+
+_LOCAL = {"learning.algorithm": "averaging", "learning.local_steps": 50, "learning.step": 1.0, "privacy.clip": CLIP}
+_TOGETHER = {"learning.algorithm": "gradient-descent", "learning.momentum": 0.8, "privacy.clip": 0.5}
+_PUBLISHED = _LOCAL | {"learning.local_steps": STEPS, "privacy.observer": "as_published"}
+_EQUAL = {"learning.weighting": "equal"}
+_SIMPLE = _EQUAL | {"learning.algorithm": "node.experiments.reproduce.published:SimpleAverage"}
+_OUTPUT = {"learning.local": "output-perturbation", "learning.anchor_regularisation": 500.0}
+_MASKED = {"learning.aggregation": "masked-sum", "privacy.observer": "sum"}
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "WD-DP": (PUBLISHED, _PUBLISHED),
+    "simple average": (PUBLISHED, _PUBLISHED | _SIMPLE),
+    "WD-DP, releases seen": (TRULY, _LOCAL),
+    "simple average, releases seen": (TRULY, _LOCAL | _EQUAL),
+    "output perturbation, releases seen": (TRULY, _LOCAL | _OUTPUT),
+    "descent in step, releases seen": (TRULY, _TOGETHER | {"learning.step": 5.0, "clock.updates": 50}),
+    "descent in step, masked sums": (TRULY, _TOGETHER | _MASKED | {"learning.step": 3.0, "clock.updates": 60}),
+}
+WEIGHTED, EQUAL = ("WD-DP", "WD-DP, releases seen"), ("simple average", "simple average, releases seen")
+"""The method of the paper and the one that it is compared with, as published and truly private."""
+
+
+def table(agents: int, **data: Any) -> dict[str, Any]:
+    """What all runs start from: a complete graph, a fifth held out."""
+    return {
+        "data": {"agents": agents, "held_out": 0.2, **data},
+        "topology": {"kind": "complete"},
+        "clock": {"updates": 1},
+        "network": {"deadline": 240.0},
+    }
+
+
+def settings(
+    request: Request, start: Mapping[str, Any], places: Sequence[tuple[dict[str, Any], dict[str, Any]]]
+) -> list[Setting]:
+    """Every method on every data set at each of the ``places``: (changes, the columns that show them).
+
+    Keys are (data set, columns as pairs, method). Masked sums need three parties; a data set may be too small for a
+    large u.
+    """
+    return [
+        Setting((source, tuple(shown.items()), method), start, made)
+        for source, path in sources(request)
+        for changes, shown in places
+        if shown.get("u", 1.0) <= SOURCES[source].uneven
+        for method, (_, own) in METHODS.items()
+        for made in [{**_task(source, path, start), **changes, **own}]
+        if own.get("learning.aggregation") != "masked-sum" or _parties(request, start, made) >= 3
+    ]
+
+
+def _parties(request: Request, start: Mapping[str, Any], changes: Mapping[str, Any]) -> int:
+    made = Setting((), start, changes).configuration(request.overrides)
+    return made.data.agents or 1
+
+
+def _task(source: str, path: str | None, start: Mapping[str, Any]) -> dict[str, Any]:
+    """What the true epsilons, the baselines and the losses of the figures rest on."""
+    task: dict[str, Any] = {
+        "data.source": source,
+        "data.path": path,
+        "learning.loss": "logistic",
+        "learning.regularisation": REGULARISATION,
+        "privacy.mechanism": "gaussian",
+        "privacy.delta": DELTA,
+    }
+    return task | ({"data.floor": SOURCES[source].floor} if start["data"]["split"] == "random" else {})
+
+
+def sources(request: Request) -> list[tuple[str, str | None]]:
+    """Find every data set that the overrides name or hold.
+
+    ``data.path`` is the folder of one of them, or one that holds the folders of several.
+
+    Returns
+    -------
+    list
+        Pairs (data.source, data.path).
+
+    Raises
+    ------
+    FigureError
+        If the folder holds none of them, or if ``data.source`` is another data set.
+    """
+    given = request.given("data")
+    path, source = given.get("path"), given.get("source")
+    if source is not None:
+        if source not in SOURCES:
+            raise FigureError(f"data.source = {source}: this figure accepts {', '.join(SOURCES)}")
+        return [(source, path)]
+    folder = Path(str(path)).expanduser()
+    found = [(name, folder) for name, s in SOURCES.items() if (folder / s.file).exists()] or [
+        (name, folder / s.folder) for name, s in SOURCES.items() if (folder / s.folder / s.file).exists()
+    ]
+    if found:
+        return [(name, str(place)) for name, place in found]
+    wanted = ", ".join(f"{s.file} (or {s.folder}/{s.file})" for s in SOURCES.values())
+    raise FigureError(f"data.path = {folder}: accepted is a folder that holds one of {wanted}")
