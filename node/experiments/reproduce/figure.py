@@ -81,6 +81,11 @@ class Request:
         found: dict[str, Any] = table.get(section, {})
         return found
 
+    def agents(self, default: int) -> int:
+        """How many agents the overrides ask for."""
+        given = self.given("data").get("agents")
+        return given if isinstance(given, int) else default
+
     def play(self, setting: Setting, seed: int, place: str = "") -> Trial:
         """One run; in the twin its noise comes from the seed, so it can be repeated."""
         label = f"{setting.label}-{seed}"

@@ -229,8 +229,7 @@ def _truly(agents: int, own_release_penalty: float) -> dict[str, dict[str, Any]]
 
 def _compared(request: Request, table: Mapping[str, Any], alpha: float, own_release_penalty: float) -> list[Setting]:
     printed = [Setting((PUBLISHED, name, None), table, one.changes()) for name, one in schedules(alpha).items()]
-    agents = printed[0].configuration(request.overrides).data.agents or 1
-    truly = _truly(agents, own_release_penalty)
+    truly = _truly(request.agents(table["data"]["agents"]), own_release_penalty)
     return printed + [
         Setting((TRULY, name, epsilon), table, {**changes, "privacy.epsilon": epsilon})
         for epsilon in EPSILONS

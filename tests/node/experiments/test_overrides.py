@@ -26,12 +26,12 @@ OTHER = {
     "learning.capacity": "3.0",
     "learning.mu": "1.7",
     "learning.penalty": "0.9",
-    "learning.regulariser": '"per-node"',
+    "learning.regulariser": '"other"',
     "learning.rho": "0.3",
     "learning.smoothness": "2.0",
     "network.deadline": "77.0",
     "topology.gamma": "0.2",
-    "topology.kind": '"complete"',
+    "topology.kind": '"torus"',
     "topology.neighbours": "3",
 }
 """Another value for each setting that stands in the table of some figure."""

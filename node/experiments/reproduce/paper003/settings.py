@@ -71,19 +71,14 @@ def settings(
     large u.
     """
     return [
-        Setting((source, tuple(shown.items()), method), start, made)
+        Setting((source, tuple(shown.items()), method), start, {**_task(source, path, start), **changes, **own})
         for source, path in sources(request)
         for changes, shown in places
         if shown.get("u", 1.0) <= SOURCES[source].uneven
         for method, (_, own) in METHODS.items()
-        for made in [{**_task(source, path, start), **changes, **own}]
-        if own.get("learning.aggregation") != "masked-sum" or _parties(request, start, made) >= 3
+        if own.get("learning.aggregation") != "masked-sum"
+        or changes.get("data.agents", request.agents(start["data"]["agents"])) >= 3
     ]
-
-
-def _parties(request: Request, start: Mapping[str, Any], changes: Mapping[str, Any]) -> int:
-    made = Setting((), start, changes).configuration(request.overrides)
-    return made.data.agents or 1
 
 
 def _task(source: str, path: str | None, start: Mapping[str, Any]) -> dict[str, Any]:
