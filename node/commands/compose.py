@@ -23,7 +23,9 @@ def compose(
     Example: sottovoce compose examples/compose.toml > docker-compose.yml
     """
     from node.dealing.folder import deal_data
-    from node.worlds.compose import compose_file, kubernetes_manifest, plan
+    from node.worlds.compose import compose_file
+    from node.worlds.container_plan import plan
+    from node.worlds.kubernetes import kubernetes_manifest
 
     configuration = load(config)
     agents = len(deal_data(configuration, configuration.run.seed or 0).shards)

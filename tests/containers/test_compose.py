@@ -11,7 +11,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from node.worlds.compose import Mount, Plan, compose_file, kubernetes_manifest
+from node.worlds.compose import compose_file
+from node.worlds.container_plan import Mount, Plan
+from node.worlds.kubernetes import kubernetes_manifest
 from tests.helpers.projects import ROOT
 
 

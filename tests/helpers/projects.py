@@ -11,7 +11,8 @@ from typing import Any
 
 from node.configuration.reading import from_table, load
 from node.traffic.reader import TrafficLogReader
-from node.worlds.compose import Plan, compose_file, plan
+from node.worlds.compose import compose_file
+from node.worlds.container_plan import Plan, plan
 from tests.helpers.places import ROOT
 
 DATA = ROOT / "examples" / "data" / "breast-cancer"
