@@ -1,4 +1,4 @@
-"""Charge before you speak: keeps the ledger ahead of an agent's releases.
+"""Charge before sending: keeps the ledger ahead of an agent's releases.
 
 Rules that hold here:
 - No release leaves the process before its charge is on disk.

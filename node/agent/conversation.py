@@ -68,7 +68,7 @@ class Conversation:
             self.show()
 
     def done(self) -> None:
-        """Say that no new release follows."""
+        """Send a done: no new release follows."""
         self.outgoing.done(self.incoming.done)
 
     def receive(self) -> bool:

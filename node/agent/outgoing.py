@@ -64,7 +64,7 @@ class Outgoing:
             self.repeats += 1
 
     def hello(self) -> None:
-        """Say that this agent is here.
+        """Send a hello: this agent is here.
 
         Without rounds the last release goes first: a neighbour that was just started has no model of this agent.
         """
@@ -73,7 +73,7 @@ class Outgoing:
         self._post.say(encode(self._around.run, Hello(self._around.agent, self._around.digest)))
 
     def done(self, received_done_of: Iterable[int]) -> None:
-        """Say that no new release follows, which indices were skipped, and whose done is here."""
+        """Send a done: no new release follows, which indices were skipped, and whose done is here."""
         skipped = tuple(sorted(set(range(self.last + 1)) - self.sent))
         done = Done(self._around.agent, self.last, skipped, tuple(sorted(received_done_of)))
         self._post.say(encode(self._around.run, done))

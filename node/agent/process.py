@@ -56,7 +56,7 @@ def live(agent: Agent, ledger: LedgerFile, around: Surroundings, post: Post) -> 
             _release_and_receive(talk, measured)
         except (LedgerError, OSError, Halt) as error:
             code = ExitCode.SILENT if isinstance(error, Halt) else ExitCode.LEDGER
-            reason = f"stopped speaking: {error}"
+            reason = f"stopped releasing: {error}"
             talk.fail(reason)
         see_neighbours_out(talk)
     except AgentFailure as failure:
@@ -115,7 +115,7 @@ def run_from_folder(
     endpoints: Endpoints | None = None,
     hold: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run agent ``number`` of a dealt run, heard at ``bind``; returns its exit status.
+    """Run agent ``number`` of a dealt run, which its neighbours reach at ``bind``; returns its exit status.
 
     It reads its own shard, ledger and secret, and nothing of anybody else. Without ``endpoints`` its own is published
     in the run's folder and its neighbours' are found there, once ``hold`` returned.

@@ -119,7 +119,7 @@ def _give_up(talk: Conversation, unknown: set[int]) -> None:
     if around.joins and (not around.eavesdropper or EAVESDROPPER in talk.post.listeners):
         around.notes.append("joined without some: " + _not_ready(talk, unknown))
     elif _had_sent_all(talk):
-        around.notes.append("had said all before its restart: " + _not_ready(talk, unknown))
+        around.notes.append("had released everything before its restart: " + _not_ready(talk, unknown))
     else:
         raise AgentFailure(ExitCode.NOT_READY, _not_ready(talk, unknown))
 

@@ -30,7 +30,7 @@ _WAKES = 30
 
 
 class _Stage(Post):
-    """In the place of the sockets: two neighbours who are ready, speak as often as they are listened to, and end."""
+    """In the place of the sockets: two neighbours that are ready, send as often as they are received, and end."""
 
     def __init__(self, run: bytes, digest: bytes, dimension: int) -> None:
         self.dropped = Counter()

@@ -1,8 +1,8 @@
 """How long an agent has listened, by which it judges the silence of others.
 
 Rules that hold here:
-- Time in which the agent itself did not listen (it was stopped, or got no processor) is nobody's silence.
-- No sockets here: its owner says for how long it means to wait, and when it has looked.
+- Time in which the agent itself did not listen (it was stopped, or got no processor) is no neighbour's silence.
+- No sockets here: the owner tells for how long it means to wait, and when it has looked.
 """
 
 from __future__ import annotations

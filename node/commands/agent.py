@@ -17,13 +17,15 @@ def agent(
     shard: Annotated[
         Path, typer.Option("--shard", help="The agent's part of a dealt run: its folder, or the shard file in it.")
     ],
-    bind: Annotated[str, typer.Option("--bind", metavar="HOST:PORT", help="Where it is heard.")],
+    bind: Annotated[
+        str, typer.Option("--bind", metavar="HOST:PORT", help="The address at which neighbours connect to it.")
+    ],
     neighbours: Annotated[
         list[str] | None,
         typer.Option(
             "--neighbours",
             metavar="N=HOST:PORT,...",
-            help="Where its neighbours are heard; a pattern such as agent-{}:7700 stands for all that are not named.",
+            help="The addresses of its neighbours; a pattern such as agent-{}:7700 stands for all that are not named.",
         ),
     ] = None,
 ) -> None:
@@ -50,7 +52,7 @@ def agent(
     for note in counted["notes"]:
         print(f"{agent_name(number)}: {note}", file=sys.stderr)
     if code == 0:
-        print(f"{agent_name(number)}: finished, {counted['sent']} releases said, {counted['received']} heard")
+        print(f"{agent_name(number)}: finished, {counted['sent']} releases sent, {counted['received']} received")
     elif counted["reason"] not in counted["notes"]:
         print(f"{agent_name(number)}: {counted['reason']}", file=sys.stderr)
     raise typer.Exit(code)

@@ -1,4 +1,4 @@
-"""``sottovoce eavesdrop``: the eavesdropper on its own, and as it hears a run on other hosts."""
+"""``sottovoce eavesdrop``: the eavesdropper on its own, and for a run on other hosts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from node.worlds.parts import VERDICT
 
 _NUMBERED = re.compile(r"[0-9]{1,9}=")
 PATIENCE_SECONDS = 15.0
-"""On other hosts: for so long nobody has to be there before an incomplete capture ends."""
+"""On other hosts: seconds without any agent after which an incomplete capture ends."""
 
 
 class GivenEndpoints:
@@ -50,7 +50,7 @@ class GivenEndpoints:
         return tuple(self._endpoints)
 
     def lookup(self, agent: int) -> str | None:
-        """The endpoint of this agent, None if nobody is there yet."""
+        """The endpoint of this agent, None if it is not there yet."""
         endpoint = self._endpoints[agent]
         if not endpoint.startswith("ipc://"):
             return endpoint
@@ -66,7 +66,7 @@ def eavesdrop(
         list[str],
         typer.Argument(
             metavar="ENDPOINT...",
-            help="Where agents or a replay speak. With --run: one for each agent, or a pattern: agent-{}:7700. "
+            help="Where agents or a replay send. With --run: one for each agent, or a pattern: agent-{}:7700. "
             "With --keys: of agents 0, 1, ... in order, or numbered: 7=tcp://HOST:PORT.",
         ),
     ],
@@ -87,13 +87,13 @@ def eavesdrop(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Hear everything that is said at the endpoints and write it down, until all who speak have hung up.
+    """Log everything that is sent at the endpoints, until all senders have hung up.
 
     With --run the log carries the run's public files, and if there is a log already, the next one goes on from it:
     the capture is judged over all. Exit status 1 if the capture is not complete: an agent's done, or an index that it
-    names, was not heard. Ctrl-C ends it and closes the log.
+    names, is missing. Ctrl-C ends it and closes the log.
 
-    Agents with keys speak only to the run's eavesdropper. Its private key lies in the run or in the eavesdropper's
+    Agents with keys send only to the run's eavesdropper. Its private key lies in the run or in the eavesdropper's
     part, where --run finds it; --log has to be told with --keys.
 
     Example: sottovoce eavesdrop tcp://127.0.0.1:5555 --log heard.mcap
@@ -124,7 +124,7 @@ def eavesdrop(
 
 
 def _on_run(run: Path, endpoints: list[str], stop: StopSignals) -> Heard:
-    """Hear a run on other hosts; leaves the verdict beside the log, where whoever collects the run looks for it."""
+    """Log a run on other hosts; leaves the verdict beside the log, where `sottovoce collect` looks for it."""
     agents = read_manifest(run).agents
     if len(endpoints) == 1 and "{}" in endpoints[0]:
         endpoints = [endpoints[0].replace("{}", str(agent)) for agent in range(agents)]

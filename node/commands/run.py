@@ -72,7 +72,7 @@ def _run_processes(configuration: Configuration, folder: Path, agents: int, cons
         limits.check_limits(folder, configuration)
     except ConfigurationError:
         if fresh:
-            shutil.rmtree(folder)  # dealt a moment ago, and nothing was said or charged
+            shutil.rmtree(folder)  # dealt a moment ago, and nothing was sent or charged
         raise
     cluster = launcher.Cluster(folder, configuration, agents)
     try:
@@ -81,7 +81,7 @@ def _run_processes(configuration: Configuration, folder: Path, agents: int, cons
             tasks = {
                 "ready": bars.add_task("agents ready", total=agents),
                 "sent": bars.add_task("updates done", total=cluster.planned),
-                "heard": bars.add_task("releases heard", total=cluster.planned),
+                "heard": bars.add_task("releases logged", total=cluster.planned),
             }
             tasks["finished"] = bars.add_task("agents finished", total=agents)
             if configuration.private:

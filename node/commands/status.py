@@ -1,4 +1,4 @@
-"""``sottovoce status``: how far a run is, also when its launcher is gone; scores it if it ended unseen."""
+"""``sottovoce status``: how far a run is, also when its launcher is gone; scores a run that ended meanwhile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def status(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.", show_default=False)],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Show how far a run is. A run that ended while nobody watched is scored now.
+    """Show how far a run is. A run that ended without a launcher is scored now.
 
     Example: sottovoce status runs/schools
     """
@@ -52,7 +52,7 @@ def status(
     console = Console(highlight=False)
     console.print(f"{'running' if running else 'ended' if started else 'dealt, never started'}: {run}")
     console.print(f"agents ready {progress.ready}/{progress.agents}, finished {progress.finished}/{progress.agents}")
-    console.print(f"updates {progress.sent}/{progress.planned}, charged {progress.charged}, heard {progress.heard}")
+    console.print(f"updates {progress.sent}/{progress.planned}, charged {progress.charged}, logged {progress.heard}")
     for line in failure_lines(failures):
         console.print(line, style="red", markup=False)
     if scored:

@@ -1,8 +1,8 @@
-"""Who may listen: answers ZeroMQ's question for each client that shows a key (ZAP, ZeroMQ RFC 27).
+"""Which processes may listen: answers ZeroMQ's question for each client that shows a key (ZAP, ZeroMQ RFC 27).
 
 Rules that hold here:
-- Whoever is not named is refused. The sockets enforce their domain, so that nobody is let in while nobody answers.
-- No thread: whoever owns the sockets answers when it looks at them, and a handshake waits until then.
+- A key that is not named is refused. The sockets enforce their domain: while no answer comes, no client is admitted.
+- No thread: the owner of the sockets answers when it looks at them, and a handshake waits until then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Admission:
         self.socket.bind(ADDRESS)
 
     def answer(self) -> None:
-        """Answer whoever has asked since; never blocks."""
+        """Answer the questions that have come since; never blocks."""
         with contextlib.suppress(zmq.Again):
             while True:
                 question = self.socket.recv_multipart(zmq.NOBLOCK)
@@ -45,7 +45,7 @@ def _shows_a_key(question: list[bytes]) -> bool:
 
 
 def guard(socket: zmq.Socket[Any], public: bytes, private: bytes) -> None:
-    """Make a socket that others connect to speak only to those whom the context's `Admission` admits."""
+    """Let a socket that others connect to admit only the keys that the context's `Admission` admits."""
     socket.curve_server = True
     socket.curve_publickey, socket.curve_secretkey = public, private
     socket.zap_domain = DOMAIN

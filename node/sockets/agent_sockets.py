@@ -1,8 +1,8 @@
-"""The sockets of one agent: one XPUB to speak, one SUB to hear its neighbours, and how peers find each other.
+"""The sockets of one agent: one XPUB to send, one SUB to receive from its neighbours, and how agents find each other.
 
 Rules that hold here:
-- A publisher knows who listens: every subscriber also subscribes to its own name (`node.wire.own_name`).
-- A peer is connected to only once its endpoint is published, so that nobody knocks at doors that are not there yet.
+- A publisher knows its listeners: every subscriber also subscribes to its own name (`node.wire.own_name`).
+- An agent connects to a neighbour only once its endpoint is published: connections to nothing would be tried for long.
 - What is waiting to be sent is bounded by the agent's own clock, what is waiting to be read by a finite queue.
 - No frame above the limit is ever held in memory.
 - With keys every neighbour has a SUB of its own, because a SUB does not tell by which connection a message came; what
@@ -34,7 +34,7 @@ RECEIVE_QUEUE = 2000
 """Messages of one neighbour that may wait to be read; more are lost, and counted as gaps."""
 
 LOOK = 0.5
-"""Seconds between two looks of who hangs up at whether a connection is open: a thousand may hang up together."""
+"""Seconds between two looks of an agent that hangs up at its open connections: a thousand may hang up together."""
 MOST_PARTS = 4
 """Parts of one message that are kept: one more than any good message has."""
 
@@ -47,7 +47,7 @@ class TransportError(ValueError):
 
 
 class Endpoints(Protocol):
-    """Where agents can be heard."""
+    """Where agents can be connected to."""
 
     def lookup(self, agent: int) -> str | None:
         """The endpoint of an agent, None if it is not known yet."""
@@ -103,8 +103,8 @@ class Post:
     """Both sockets of one agent, and with keys one more for each neighbour. Owned by one thread.
 
     ``expected`` are the names of the listeners to take note of; ``addressed`` the neighbours whose messages are
-    filtered at the publisher (empty: hear all they say). With ``keys`` all is encrypted, and only those that the keys
-    name are heard or hear. Counts: ``dropped`` by reason.
+    filtered at the publisher (empty: receive everything). With ``keys`` all is encrypted, and only processes that the
+    keys name are connected. Counts: ``dropped`` by reason.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Post:
         return bound.rstrip(b"\0").decode()
 
     def connect(self, endpoint: str, neighbour: int) -> None:
-        """Hear ``neighbour`` there. Raises `TransportError` for an endpoint that cannot be."""
+        """Receive from ``neighbour`` there. Raises `TransportError` for an endpoint that cannot be."""
         if endpoint not in self._connected:
             self._connect(self._ears[None if self._admission is None else neighbour], endpoint)
 
@@ -187,7 +187,7 @@ class Post:
         self._connected[endpoint] = ear
 
     def follow(self, old: str, new: str) -> None:
-        """Hear at ``new`` whoever is heard at ``old``; nothing where nobody is."""
+        """Receive at ``new`` from the neighbour that was at ``old``; do nothing where none was."""
         ear = self._connected.pop(old, None)
         if ear is not None:
             with contextlib.suppress(zmq.ZMQError):
@@ -199,7 +199,7 @@ class Post:
         return int(socket.getsockopt(zmq.FD))
 
     def say(self, parts: Parts) -> None:
-        """Publish; never blocks, never waits for anybody."""
+        """Send; never blocks."""
         send(self._speaker, parts, _DONTWAIT)
 
     def drain(self, limit: int) -> list[list[bytes]]:
@@ -219,7 +219,7 @@ class Post:
         return messages
 
     def notice_listeners(self) -> bool:
-        """Take note of who began or ceased to listen; True if somebody began."""
+        """Take note of listeners that came or went; True if one came."""
         began = False
         if self._admission is not None:
             self._admission.answer()
@@ -245,7 +245,7 @@ class Post:
         self._poller.poll(max(0.0, seconds) * 1000)
 
     def close(self, linger: float = 0.0) -> None:
-        """Hang up once all that was said has gone out or nobody is left who could hear it, or after ``linger`` seconds.
+        """Hang up once everything has gone out, or no connection is left, or after ``linger`` seconds.
 
         libzmq alone waits its whole linger for a listener that hung up in the same moment (its I/O thread then learns
         of both at once, and the listener's part of the socket keeps what was not sent). So the end is left to a thread

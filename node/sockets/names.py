@@ -2,7 +2,7 @@
 
 Rules that hold here:
 - Names are looked up here, in threads of their own, and ZeroMQ is given addresses: it would look a name up in the
-  thread that moves its messages, and a name server that is slow to say no would silence the agent.
+  thread that moves its messages, and a name server that is slow to answer would silence the agent.
 - A name that moves is followed: a restarted container may have another address. One that is gone keeps its last.
 """
 
@@ -83,7 +83,7 @@ def _listed(numbers: list[int]) -> str:
 class NamedEndpoints:
     """Endpoints by agent; each is known once its host's name resolves, and followed where the name moves.
 
-    A name with IPv4 addresses is heard at the first of them, one with IPv6 addresses alone at the first of those.
+    Of a name with IPv4 addresses the first of them is taken, of one with IPv6 addresses alone the first of those.
     """
 
     def __init__(self, endpoints: Mapping[int, str]) -> None:

@@ -56,7 +56,7 @@ class Cluster:
         self._joiners: frozenset[int] = frozenset()
 
     def start(self, *, without: frozenset[int] = frozenset()) -> None:
-        """Start the zygote, the eavesdropper and the agents (all but ``without`` and those who join later)."""
+        """Start the zygote, the eavesdropper and the agents, but for agents ``without`` and those that join later."""
         folder, configuration = self._folder, self._configuration
         (folder / "endpoints").mkdir(exist_ok=True)
         tcp = configuration.network.transport == "tcp"
@@ -110,7 +110,7 @@ class Cluster:
 
     @property
     def alive(self) -> dict[int | str, int]:
-        """Process ids of who has started and not ended, by agent, and of the eavesdropper."""
+        """The process ids of the agents, by number, and of the eavesdropper, that have started and not ended."""
         return dict(self._alive)
 
     @property

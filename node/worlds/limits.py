@@ -15,7 +15,13 @@ SPARE_DESCRIPTORS = 64
 
 
 def check_limits(folder: Path, configuration: Configuration) -> None:
-    """Raise the limit on open files as far as the graph needs; `ConfigurationError` where the system forbids it."""
+    """Raise the limit on open files as far as the graph needs.
+
+    Raises
+    ------
+    ConfigurationError
+        If the system forbids it.
+    """
     network = files.parse((folder / "topology.graphml").read_bytes(), "graphml")
     busiest = int(max(network.degree_counts)) if network.agents > 1 else 0
     needed = max((3 if configuration.encrypted else 2) * busiest, network.agents) + SPARE_DESCRIPTORS
@@ -31,7 +37,13 @@ def check_limits(folder: Path, configuration: Configuration) -> None:
 
 
 def check_socket_paths(configuration: Configuration) -> Path:
-    """The folder in which ipc sockets will have theirs; raises `TransportError` if their paths would be too long."""
+    """Return the folder under which a run makes the folder of its ipc sockets.
+
+    Raises
+    ------
+    TransportError
+        If the paths of sockets would be too long there.
+    """
     base = Path(configuration.network.folder or tempfile.gettempdir()).absolute()
     if configuration.network.transport == "ipc":
         ipc_endpoint(base / "sv-12345678", 0)
@@ -39,7 +51,7 @@ def check_socket_paths(configuration: Configuration) -> Path:
 
 
 def sockets_folder(configuration: Configuration) -> Path:
-    """A fresh folder for ipc sockets; the zygote removes it at its end."""
+    """Make a fresh folder for ipc sockets; the zygote removes it at its end."""
     base = check_socket_paths(configuration)
     base.mkdir(parents=True, exist_ok=True)
     return Path(tempfile.mkdtemp(prefix="sv-", dir=base))

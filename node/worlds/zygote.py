@@ -3,8 +3,8 @@
 Rules that hold here:
 - It never sees data, never opens a ZeroMQ socket, never draws a random number: each agent is forked from it and opens
   only what is its own.
-- It outlives the launcher: whoever dies is noted in ``exits.jsonl`` by agent, process id and status, and when the
-  launcher is gone the run goes on to its end.
+- It outlives the launcher: each process that ends is noted in ``exits.jsonl`` by name, process id and status, and a run
+  whose launcher is gone goes on to its end.
 - SIGTERM ends the run: the agents are told, and killed if they have not ended two seconds later.
 """
 
@@ -43,11 +43,11 @@ ACQUAINTED = 20.0
 class Zygote:
     """Serves the launcher's commands, one JSON object a line, and reaps.
 
-    Commands: ``{"start": agent, "bind": endpoint}``; ``{"go": true}``: those started so far may look for their
-    neighbours (until then they wait, so that a thousand forks do not compete with the first hundred agents, and at the
-    first time until the eavesdropper is connected to all: beside a thousand agents that meet each other it would have
-    a thousandth of the processors);
-    ``{"eavesdrop": true}``. Answers: ``{"started": ..., "pid": ...}`` and ``{"ended": ..., "status": ...}``, negative
+    Commands: ``{"eavesdrop": true}``; ``{"start": agent, "bind": endpoint}``; ``{"go": true}``: the agents that were
+    started so far may look for their neighbours. Until then they wait, so that a thousand forks do not compete with the
+    first hundred agents. The first time they also wait until the eavesdropper is connected to all: beside a thousand
+    agents that meet each other it would have a thousandth of the processors.
+    Answers: ``{"started": ..., "pid": ...}`` and ``{"ended": ..., "status": ...}``, negative
     for a signal.
     """
 
@@ -73,7 +73,7 @@ class Zygote:
         self._stop_asked = True
 
     def serve(self) -> None:
-        """Until the launcher is gone and every child has ended."""
+        """Serve until the launcher is gone and every child has ended."""
         while self._control is not None or self._children:
             waiting: list[socket.socket | int] = [self._wake_read]
             if self._control is not None:
@@ -139,7 +139,7 @@ class Zygote:
         self._tell({"started": agent, "pid": pid})
 
     def _be_agent(self, agent: int, bind: str) -> None:
-        """In the forked child: never returns."""
+        """Run an agent in the forked child; never returns."""
         code = 1
         try:
             if self._control is not None:
@@ -227,12 +227,12 @@ class Zygote:
             self._lose_control()
 
     def _lose_control(self) -> None:
-        """The launcher is gone: who was started goes on."""
+        """Go on without the launcher: the processes that were started run to their end."""
         if self._control is not None:
             self._control.close()
             self._control = None
         self._open_gate()
-        self._signal_all(signal.SIGCONT)  # whoever an event had paused
+        self._signal_all(signal.SIGCONT)  # an event may have paused some
 
 
 def _pass(gate: int) -> None:

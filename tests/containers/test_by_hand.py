@@ -163,7 +163,7 @@ def test_hosts_learn_and_what_they_leave_verifies(tmp_path: Path, started: list[
     for i, agent in enumerate(agents):
         said, complaint = agent.communicate(timeout=120)
         assert agent.returncode == 0, complaint
-        assert said == f"agent-{i:04d}: finished, 30 releases said, 60 heard\n"
+        assert said == f"agent-{i:04d}: finished, 30 releases sent, 60 received\n"
     assert listener.wait(60) == 0
     collected = ran("collect", hosts.run, "--parts", hosts.parts, "--json")
     assert collected.returncode == 0, collected.stderr

@@ -124,7 +124,7 @@ def test_who_comes_late_stops_and_the_average_is_that_of_the_others(tmp_path: Pa
     late = VICTIM
     others = [j for j in range(AGENTS) if j != late]
     assert final(folder, late)["code"] == 5
-    assert "stopped speaking: " in final(folder, late)["reason"]
+    assert "stopped releasing: " in final(folder, late)["reason"]
     for agent in others:
         assert final(folder, agent)["code"] == 0
         np.testing.assert_array_equal(read_final(folder, agent)["model"], exact(folder, others))
@@ -133,7 +133,7 @@ def test_who_comes_late_stops_and_the_average_is_that_of_the_others(tmp_path: Pa
 def test_a_private_masked_run_that_loses_a_party_has_the_noise_that_was_charged(tmp_path: Path) -> None:
     """Four noisy sums, the later ones without one party: the audit makes them from the log, and tests their noise."""
     folder = tmp_path / "private"
-    sections = averaging(dropouts=1, on_silent="carry-on", delay="200 ms", link=[])
+    sections = averaging(dropouts=1, on_silent="carry-on", delay="200 ms", silent=10.0, link=[])
     sections["learning"] = {
         "algorithm": "gradient-descent",
         "loss": "logistic",

@@ -43,7 +43,7 @@ def test_who_had_said_all_ends_well_without_its_neighbours(tmp_path: Path, synch
     assert ran(folder, sections).failures == []
     before = read_final(folder, ONE)["model"]
     assert again(folder).failures == []
-    assert "had said all before its restart: not ready" in final(folder, ONE)["notes"][0]
+    assert "had released everything before its restart: not ready" in final(folder, ONE)["notes"][0]
     if synchronous:
         assert read_final(folder, ONE)["model"].tobytes() == before.tobytes()
     journal = agent_folder(folder, ONE) / "journal.bin"
