@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from node.drawing import INK, floats, name_at_the_edge, new_figure, plain_sizes, png, shown_range, spans_decades, titled
+from node.drawing import INK, floats, name_at_the_edge, new_figure, plain_sizes, shown_range, spans_decades, titled
+from node.results.labels import COLOURS, LABELS, marked, metric_name, sign_of
 
-COLOURS = {
-    "together": "#1f77b4",
-    "finish": "#d1495b",
-    "alone": "#66717d",
-    "pooled": "#8a6fae",
-    "released_average": "#2a9d8f",
-}
-LABELS = {
-    "zero": "zero model",
-    "alone": "alone",
-    "best_ridge": "best ridge alone",
-    "together": "together",
-    "released_average": "average of what was released",
-    "finish": "together, free finish",
-    "pooled": "pooled",
-}
-NOT_COVERED = "from local data: not covered by epsilon"
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
-def convergence_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes | None:
-    """A PNG of gap and metric over releases per agent, as an eavesdropper could follow them; None without a log."""
+def convergence_figure(results: dict[str, Any], details: dict[str, Any]) -> Figure | None:
+    """Draw gap and metric over releases per agent, as an eavesdropper could follow them; None without a log."""
     curve = details["curve"]
     if curve is None or len(curve["releases"]) < 2:
         return None
@@ -56,11 +42,11 @@ def convergence_picture(results: dict[str, Any], details: dict[str, Any]) -> byt
     better = "higher" if metric["larger_is_better"] else "lower"
     titled(right, f"Mean {metric_name(metric['name'])} on held-out rows", marked(f"{better} is better", details))
     right.set_xlabel("releases per agent")
-    return png(figure)
+    return figure
 
 
-def gain_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes | None:
-    """A PNG of each agent's gain over learning alone, by its number of records; None where nobody knows that gain."""
+def gain_figure(results: dict[str, Any], details: dict[str, Any]) -> Figure | None:
+    """Draw each agent's gain over learning alone, by its number of records; None where nobody knows that gain."""
     agents = details["agents"]
     kinds = [kind for kind in ("together", "finish") if kind in agents]
     if not kinds or "alone" not in agents:
@@ -113,23 +99,9 @@ def gain_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes | No
     axis.legend(
         handles=handles, frameon=False, labelcolor=INK, fontsize=9, loc="upper left", bbox_to_anchor=(-0.02, -0.13)
     )
-    return png(figure)
-
-
-def sign_of(results: dict[str, Any]) -> float:
-    """1 where a larger metric is better, else -1: a difference times this is a gain."""
-    return 1.0 if results["metric"]["larger_is_better"] else -1.0
+    return figure
 
 
 def _of_the_smallest(kind: str, results: dict[str, Any]) -> str:
     few, before = results[kind]["smallest_quarter"], results["alone"]["smallest_quarter"]
     return "" if few is None or before is None else f", smallest quarter {sign_of(results) * (few - before):+.3f}"
-
-
-def marked(text: str, details: dict[str, Any]) -> str:
-    """The text, and in a private run that the figures are not private."""
-    return f"{text}; {NOT_COVERED}" if details["private"] else text
-
-
-def metric_name(name: str) -> str:
-    return "RMSE" if name == "rmse" else name

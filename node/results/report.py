@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from node.drawing import spans_decades
-from node.results.pictures import COLOURS, LABELS, marked, metric_name, sign_of
+from node.results.labels import COLOURS, LABELS, marked, metric_name, sign_of
 from node.results.staleness_picture import AGE_INK, bars
 from node.results.table import caption, facts, model_rows
 

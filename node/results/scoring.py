@@ -12,75 +12,35 @@ import argparse
 import json
 import math
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from coordinator_free.agent import Activation
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.problem import baselines
 from coordinator_free.problem.losses import Loss, Squared, loss
 from coordinator_free.problem.objective import ProblemError, optimum, relative_gap
-from coordinator_free.release import FloatArray, Release
-from coordinator_free.theory.staleness import Ages, Staleness
-from node.faults.log import read_faults
-from node.folder.endings import failures_of
-from node.folder.manifest import read_json
+from coordinator_free.release import FloatArray
 from node.folder.run import RunFolder, read_run
 from node.folder.shard import Rows
-from node.folder.spending import Spending, spent
+from node.folder.spending import spent
 from node.folder.whole import write_whole
 from node.plug_ins import find_here
-from node.results.curve import Curve, CurveRecorder
-from node.traffic.completeness import CaptureCounter
-from node.traffic.run_logs import frames_of, logs_of
-from node.wire import message
+from node.results.documents import details_of, results_of
+from node.results.heard import listen
+from node.results.scores import Scores
 
-NOT_COVERED = (
-    "alone, pooled, zero and best_ridge, which are computed from the data",
-    "together, finish and every other figure on held-out rows",
-    "finish models, which are never released",
-)
 LARGEST_OPTIMUM = 100_000_000
 """Numbers in the Hessian's blocks above which the optimum is not computed."""
 
 
-@dataclass(frozen=True)
-class Scores:
-    """The metric of each agent's model on its own held-out rows, shape (n,), NaN where there is none; by kind."""
-
-    records: FloatArray
-    larger_is_better: bool
-    kinds: dict[str, FloatArray]
-
-    def summary(self, kind: str) -> dict[str, float | None] | None:
-        """``{mean, worst, smallest_quarter}``, or None where no agent has a score of that kind."""
-        scores = self.kinds.get(kind)
-        if scores is None or not np.isfinite(scores).any():
-            return None
-        return baselines.summary(scores, self.records.tolist(), larger_is_better=self.larger_is_better)
-
-    def quarters(self) -> list[npt.NDArray[np.intp]]:
-        """Agents by number of records, in four groups, the fewest first; the same number in agent order."""
-        order = np.argsort(self.records, kind="stable")
-        first = len(baselines.smallest_quarter(self.records.tolist()))
-        groups = [order[:first], *np.array_split(order[first:], 3)]
-        return [group for group in groups if group.size]
-
-
 def score(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Judge a run; writes ``results.json``, ``details.json``, tables and pictures, and returns the first two.
-
-    ``watch.json``, if there is one, says what only a launcher knows: ``world``, ``ready_s``, ``wall_s``, ``failures``.
-    """
+    """Judge a run; writes ``results.json``, ``details.json``, tables and pictures, and returns the first two."""
     run = read_run(folder)
-    watch = read_json(folder / "watch.json")
     judge = loss(run.configuration.learning.loss)
     finals = [run.final(agent) for agent in range(run.agents)]
     counted = [run.counted(agent) for agent in range(run.agents)]
@@ -96,41 +56,14 @@ def score(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         kinds["best_ridge"] = ridge[1]
 
     best = _optimum(run)
-    heard = _listen(run, judge, best)
+    heard = listen(run, judge, best)
     average = heard.released_average if heard is not None and _is_consensus(run) else None
     if average is not None:
         kinds["released_average"] = _judged(judge, run.rows, [average] * run.agents)
     scores = Scores(run.records, judge.larger_is_better, kinds)
     spending = spent(folder)
-
-    results = {
-        "algorithm": run.configuration.learning.algorithm,
-        "world": watch.get("world", "processes"),
-        "agents": run.agents,
-        "metric": {"name": judge.metric, "larger_is_better": judge.larger_is_better},
-        "alone": scores.summary("alone"),
-        "together": scores.summary("together"),
-        "released_average": scores.summary("released_average"),
-        "finish": scores.summary("finish"),
-        "pooled": scores.summary("pooled"),
-        "optimum_gap": _gap(run, together, best),
-        "epsilon": spending.as_results(),
-        "capture": heard.capture if heard is not None else None,
-        "wire": {
-            "bytes": sum(count.get("bytes", 0) for count in counted),
-            "dropped_by_reason": dict(_dropped(counted)),
-        },
-        "time": {
-            "ready_s": _ready(watch, counted),
-            "wall_s": watch.get("wall_s") or (heard.seconds if heard else None),
-        },
-        "memory": {"pss_mb_per_agent": _memory(counted)},
-        "failures": watch["failures"] if "failures" in watch else failures_of(folder, range(run.agents)),
-        "network": _network(counted, read_faults(folder)),
-        "staleness": _staleness(heard),
-        "public_assumptions": run.manifest.public_assumptions,
-    }
-    details = _details(run, scores, spending, heard, counted, ridge)
+    results = results_of(run, scores, spending, heard, counted, _gap(run, together, best))
+    details = details_of(run, scores, spending, heard, counted, ridge)
     _write(run, results, details)
     return results, details
 
@@ -191,184 +124,27 @@ def _is_consensus(run: RunFolder) -> bool:
     return kind.activation is Activation.ROUNDS and not kind.addressed
 
 
-# --- what was heard --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Heard:
-    capture: dict[str, Any]
-    words: str
-    curve: Curve | None
-    released_average: FloatArray | None
-    seconds: float | None
-    staleness: Staleness | None
-    ages: list[float]
-    """The mean age of what was used up to each moment of the curve, since the moment before."""
-
-
-def _listen(run: RunFolder, judge: Loss, best: FloatArray | None) -> _Heard | None:
-    """One pass over the traffic logs, if there are any."""
-    if not logs_of(run.folder):
-        return None
-    counter = CaptureCounter(run.run, range(run.agents))
-    expected = sum(public.releases for public in run.public)
-    recorder = CurveRecorder(run, judge, best, expected)
-    neighbours = [run.network.neighbours(agent) for agent in range(run.agents)]
-    ages = Ages(neighbours, max(public.releases for public in run.public))
-    means: list[float] = [math.nan]
-    first = last = 0
-    for frame in frames_of(run.folder, []):
-        releases = counter.releases
-        header = counter.hear(frame.parts)
-        if header is not None and counter.releases > releases and len(frame.body) % 8 == 0:
-            release = message(header, frame.body)
-            assert isinstance(release, Release)
-            recorder.hear(release.sender, release.vector)
-            ages.hear(release)
-            if len(means) < len(recorder.curve.releases):
-                means.append(ages.mean_since())
-        first, last = first or frame.time_ns, frame.time_ns
-    verdict = counter.verdict()
-    seconds = (last - first) / 1e9 if first else None
-    curve = average = None
-    if recorder.heard and algorithm(run.configuration.learning.algorithm).releases_models:
-        curve, average = recorder.finished(), recorder.released_average
-        if len(means) < len(curve.releases):
-            means.append(ages.mean_since())
-    return _Heard(verdict.as_results(), verdict.in_words(), curve, average, seconds, ages.staleness, means)
-
-
-def _staleness(heard: _Heard | None) -> dict[str, Any] | None:
-    """The ages of the models that were used, in releases of whose they are; None where none was heard of."""
-    if heard is None or heard.staleness is None:
-        return None
-    found = heard.staleness
-    return {
-        "mean": found.mean,
-        "median": found.quantile(0.5),
-        "p95": found.quantile(0.95),
-        "max": found.largest,
-        "ages": found.ages,
-        "histogram": [[int(age), int(found.counts[age])] for age in np.flatnonzero(found.counts)],
-        "agents": [_number(mean) for mean in found.means],
-    }
-
-
-# --- counters --------------------------------------------------------------------------------------------------------
-
-
-def _dropped(counted: Sequence[dict[str, Any]]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for count in counted:
-        total.update(count.get("dropped_by_reason", {}))
-    return total
-
-
-def _network(counted: Sequence[dict[str, Any]], faults: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """What network conditions did on each link, in releases, and which faults happened; None without either."""
-    if not faults and not any("links" in count for count in counted):
-        return None
-    links = [
-        {"from": int(sender), "to": count["agent"], **{key: link[key] for key in link if key != "lost_first"}}
-        for count in counted
-        for sender, link in count.get("links", {}).items()
-    ]
-    return {"links": links, "faults": faults}
-
-
-def _ready(watch: dict[str, Any], counted: Sequence[dict[str, Any]]) -> float | None:
-    if watch.get("ready_s") is not None:
-        return float(watch["ready_s"])
-    times = [count["ready_s"] for count in counted if count.get("ready_s")]
-    return max(times, default=None)
-
-
-def _memory(counted: Sequence[dict[str, Any]]) -> float | None:
-    sizes = [count["pss_kb"] for count in counted if count.get("pss_kb")]
-    return float(np.mean(sizes)) / 1024 if sizes else None
-
-
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
-def _details(
-    run: RunFolder,
-    scores: Scores,
-    spending: Spending,
-    heard: _Heard | None,
-    counted: Sequence[dict[str, Any]],
-    ridge: tuple[float, FloatArray] | None,
-) -> dict[str, Any]:
-    kinds = scores.kinds
-    quarters = []
-    for group in scores.quarters():
-        sizes = scores.records[group]
-        means = {kind: _mean(values[group]) for kind, values in kinds.items()}
-        quarters.append({"agents": int(group.size), "records": [int(sizes.min()), int(sizes.max())], **means})
-    return {
-        "record": run.manifest.record,
-        "private": run.configuration.private,
-        "simulation": run.manifest.simulation,
-        "not_covered_by_epsilon": list(NOT_COVERED) if run.configuration.private else [],
-        "warnings": run.manifest.warnings,
-        "earlier_runs": read_json(run.folder / "dealt.json").get("earlier_runs", []),
-        "zero": scores.summary("zero"),
-        "best_ridge": scores.summary("best_ridge"),
-        "best_ridge_multiple": ridge[0] if ridge is not None else None,
-        "quarters": quarters,
-        "capture": heard.words if heard is not None else None,
-        "releases_per_agent": _mean(np.array([float(count.get("sent", math.nan)) for count in counted])),
-        "bytes_per_agent": _mean(np.array([float(count.get("bytes", math.nan)) for count in counted])),
-        "curve": None if heard is None or heard.curve is None else _curve(heard.curve, heard.ages),
-        "agents": {
-            "name": run.manifest.names,
-            "records": [int(m) for m in scores.records],
-            "test_records": [len(rows.y_test) for rows in run.rows],
-            **{kind: [_number(value) for value in values] for kind, values in kinds.items()},
-            "epsilon": [_number(value) for value in spending.epsilons],
-            "releases": [count.get("sent") for count in counted],
-            "bytes": [count.get("bytes") for count in counted],
-        },
-    }
-
-
-def _curve(curve: Curve, ages: Sequence[float]) -> dict[str, list[float | None]]:
-    return {
-        "releases": [_number(value) for value in curve.releases],
-        "gap": [_number(value) for value in curve.gap],
-        "metric": [_number(value) for value in curve.metric],
-        "age": [_number(value) for value in ages],
-    }
-
-
-def _mean(values: FloatArray) -> float | None:
-    finite = values[np.isfinite(values)]
-    return float(np.mean(finite)) if finite.size else None
-
-
-def _number(value: float | None) -> float | None:
-    """JSON has no NaN and no infinity."""
-    return None if value is None or not math.isfinite(value) else float(value)
-
-
 def _write(run: RunFolder, results: dict[str, Any], details: dict[str, Any]) -> None:
-    from node.drawing import drawable
-    from node.results.pictures import convergence_picture, gain_picture
+    from node.drawing import drawable, png
+    from node.results.pictures import convergence_figure, gain_figure
     from node.results.report import write_report
-    from node.results.staleness_picture import staleness_picture
+    from node.results.staleness_picture import staleness_figure
 
     folder = run.folder
-    write_whole(folder / "results.json", (json.dumps(results, indent=1) + "\n").encode())
-    write_whole(folder / "details.json", (json.dumps(details, indent=1) + "\n").encode())
+    write_whole(folder / "results.json", (json.dumps(results, indent=1, allow_nan=False) + "\n").encode())
+    write_whole(folder / "details.json", (json.dumps(details, indent=1, allow_nan=False) + "\n").encode())
     pictures = (
-        ("convergence.png", convergence_picture),
-        ("gain.png", gain_picture),
-        ("staleness.png", staleness_picture),
+        ("convergence.png", convergence_figure),
+        ("gain.png", gain_figure),
+        ("staleness.png", staleness_figure),
     )
     for name, draw in pictures if drawable() else ():
-        picture = draw(results, details)
-        if picture is not None:
-            write_whole(folder / name, picture)
+        figure = draw(results, details)
+        if figure is not None:
+            write_whole(folder / name, png(figure))
     table = _parquet(details["agents"])
     if table is not None:
         write_whole(folder / "results.parquet", table)

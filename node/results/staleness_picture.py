@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from coordinator_free.release import FloatArray
-from node.drawing import INK, floats, new_figure, png, spans_decades, titled
-from node.results.pictures import COLOURS, marked, metric_name
+from node.drawing import INK, floats, new_figure, spans_decades, titled
+from node.results.labels import COLOURS, marked, metric_name
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 AGE_INK = "#e07b39"
 _BARS = 40
@@ -18,8 +21,8 @@ _SHOWN = 0.995
 """The part of the ages that the bars but the last show one by one."""
 
 
-def staleness_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes | None:
-    """A PNG: gap (or metric) over releases per agent with the mean age at the time, and the histogram of all ages.
+def staleness_figure(results: dict[str, Any], details: dict[str, Any]) -> Figure | None:
+    """Draw gap (or metric) over releases per agent with the mean age at the time, and the histogram of all ages.
 
     None where no model of a neighbour was used.
     """
@@ -61,7 +64,7 @@ def staleness_picture(results: dict[str, Any], details: dict[str, Any]) -> bytes
     axis.set_ylabel("share of the models used", color=INK)
     below = f"mean {found['mean']:.2f}, median {found['median']}, 95% at most {found['p95']}, oldest {found['max']}"
     titled(axis, "How old the neighbours' models were", below)
-    return png(figure)
+    return figure
 
 
 def bars(histogram: npt.NDArray[np.int64]) -> tuple[list[str], FloatArray]:

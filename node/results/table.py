@@ -13,7 +13,7 @@ from rich.text import Text
 from coordinator_free.agents.registry import algorithm
 from node.folder.endings import failure_lines
 from node.folder.manifest import RunFolderError, read_json
-from node.results.pictures import LABELS
+from node.results.labels import LABELS
 
 ORDER = ("zero", "alone", "best_ridge", "together", "released_average", "finish", "pooled")
 
@@ -109,7 +109,7 @@ def facts(results: dict[str, Any], details: dict[str, Any]) -> list[tuple[str, s
     found.append(("privacy", _privacy(results["epsilon"], details)))
     found.append(
         (
-            "said",
+            "sent",
             f"{_count(details['releases_per_agent'])} releases and {_size(details['bytes_per_agent'])} per agent",
         )
     )
@@ -118,7 +118,18 @@ def facts(results: dict[str, Any], details: dict[str, Any]) -> list[tuple[str, s
     if results["wire"]["dropped_by_reason"]:
         reasons = ", ".join(f"{reason} {count}" for reason, count in results["wire"]["dropped_by_reason"].items())
         found.append(("dropped frames", reasons))
-    network = results["network"] or {"links": [], "faults": []}
+    found += _network(results["network"] or {"links": [], "faults": []})
+    ages = results.get("staleness")
+    if ages is not None:
+        told = f"{ages['mean']:.2f} releases on average, {ages['median']} median, {ages['p95']} at 95%"
+        found.append(("age of models used", f"{told}, {ages['max']} at most"))
+    found += _time_and_memory(results)
+    found += [("assumed public", assumption) for assumption in results["public_assumptions"]]
+    return found
+
+
+def _network(network: dict[str, Any]) -> list[tuple[str, str]]:
+    found = []
     links = network["links"]
     if links:
         words = ("dropped", "duplicated", "late", "repeats")
@@ -127,10 +138,10 @@ def facts(results: dict[str, Any], details: dict[str, Any]) -> list[tuple[str, s
     if network["faults"]:
         happened = Counter(fault["fault"] for fault in network["faults"] if "skipped" not in fault)
         found.append(("faults", ", ".join(f"{count} {name}" for name, count in happened.items()) or "none happened"))
-    ages = results.get("staleness")
-    if ages is not None:
-        told = f"{ages['mean']:.2f} releases on average, {ages['median']} median, {ages['p95']} at 95%"
-        found.append(("age of models used", f"{told}, {ages['max']} at most"))
+    return found
+
+
+def _time_and_memory(results: dict[str, Any]) -> list[tuple[str, str]]:
     time = results["time"]
     parts = []
     if time["ready_s"] is not None:
@@ -139,10 +150,7 @@ def facts(results: dict[str, Any], details: dict[str, Any]) -> list[tuple[str, s
         parts.append(f"{time['wall_s']:.1f} s in all")
     if results["memory"]["pss_mb_per_agent"] is not None:
         parts.append(f"{results['memory']['pss_mb_per_agent']:.1f} MB per agent")
-    if parts:
-        found.append(("time and memory", ", ".join(parts)))
-    found += [("assumed public", assumption) for assumption in results["public_assumptions"]]
-    return found
+    return [("time and memory", ", ".join(parts))] if parts else []
 
 
 def _privacy(epsilon: dict[str, Any], details: dict[str, Any]) -> str:

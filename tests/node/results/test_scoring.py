@@ -19,10 +19,12 @@ from node.folder.run import read_run
 from node.places import agent_folder
 from node.results import scoring
 from node.results.scoring import Scores, score
+from tests.helpers.documents import conforms
 from tests.helpers.tables import public
 from tests.helpers.twin_runs import finished
 
 KEYS = [
+    "version",
     "algorithm",
     "world",
     "agents",
@@ -62,6 +64,9 @@ def test_results_have_the_fixed_keys(open_run: Path, private_run: Path) -> None:
     for run in (open_run, private_run):
         results = read(run)
         assert list(results) == KEYS
+        conforms(results, "results")
+        conforms(read(run, "details.json"), "details")
+        conforms(read(run, "manifest.json"), "manifest")
         assert set(results["epsilon"]) == {"budget", "charged_max", "charged_mean", "delta", "accountant"}
         assert set(results["capture"]) == {"complete", "releases", "missing", "repeats"}
         assert set(results["wire"]) == {"bytes", "dropped_by_reason"}
@@ -172,6 +177,8 @@ def test_an_agent_that_died_is_a_failure_and_counts_in_no_figure(copied: Path) -
     (place / "stderr.log").write_text("first line\nlast words\n")
     (copied / "exits.jsonl").write_text('{"who": "agent-0004", "pid": 1, "status": -9}\n')
     results, details = score(copied)
+    conforms(results, "results")
+    conforms(details, "details")
     assert results["failures"] == [{"who": "agent-0004", "status": -9, "last_words": ["first line", "last words"]}]
     assert results["optimum_gap"] is None
     assert details["agents"]["together"][4] is None
@@ -192,6 +199,7 @@ def test_a_cut_log_says_what_is_missing(copied: Path) -> None:
     log = copied / "traffic.mcap"
     log.write_bytes(log.read_bytes()[:-4000])
     results, _ = score(copied)
+    conforms(results, "results")
     assert not results["capture"]["complete"]
     assert results["capture"]["missing"]
 

@@ -7,11 +7,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from rich.console import Console
 
+from node.drawing import png, spans_decades
 from node.folder.manifest import RunFolderError
-from node.results.pictures import convergence_picture, gain_picture
+from node.results.labels import LABELS
+from node.results.pictures import convergence_figure, gain_figure
+from node.results.staleness_picture import staleness_figure
 from node.results.table import render, show
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -95,26 +100,76 @@ def test_show_needs_a_judged_run(private_run: Path, tmp_path: Path) -> None:
         show(tmp_path, results, Console(file=io.StringIO()))
 
 
-def test_pictures_are_drawn_for_every_run(private_run: Path, open_run: Path) -> None:
+def series(axis: Axes) -> list[tuple[list[float], list[float]]]:
+    return [(list(line.get_xdata()), list(line.get_ydata())) for line in axis.get_lines()]
+
+
+def test_the_convergence_picture_shows_gap_and_metric_over_releases(private_run: Path, open_run: Path) -> None:
     for run in (private_run, open_run):
         results, details = documents(run)
-        for draw in (convergence_picture, gain_picture):
-            picture = draw(results, details)
-            assert picture is not None
-            assert picture.startswith(PNG)
+        figure, curve = convergence_figure(results, details), details["curve"]
+        assert figure is not None
+        assert png(figure).startswith(PNG)
+        gap, metric = figure.axes
+        assert series(gap) == [(curve["releases"], curve["gap"])]
+        assert gap.get_xlabel() == metric.get_xlabel() == "releases per agent"
+        assert gap.get_yscale() == ("log" if spans_decades(np.array(curve["gap"])) else "linear")
+        assert series(metric)[0] == (curve["releases"], curve["metric"])
+        levels = [y[0] for _, y in series(metric)[1:]]
+        kinds = [kind for kind in ("alone", "pooled", "finish") if results[kind] is not None]
+        assert levels == [results[kind]["mean"] for kind in kinds]
+        named = " ".join(text.get_text() for text in metric.texts)
+        assert all(f"{LABELS[kind]} {results[kind]['mean']:.3f}" in named for kind in kinds)
+        assert ("not covered by epsilon" in named) == details["private"]
+
+
+def test_the_gain_picture_shows_every_agent_that_has_a_gain(private_run: Path) -> None:
+    results, details = documents(private_run)
+    figure, agents = gain_figure(results, details), details["agents"]
+    assert figure is not None
+    axis = figure.axes[0]
+    shown = sorted(map(tuple, np.concatenate([np.asarray(dots.get_offsets()) for dots in axis.collections]).tolist()))
+    low, high = axis.get_ylim()
+    expected = [
+        (float(records), alone - own)  # of an RMSE, less is better
+        for kind in ("together", "finish")
+        for records, alone, own in zip(agents["records"], agents["alone"], agents[kind], strict=True)
+        if alone is not None and own is not None
+    ]
+    inside = [(records, gain) for records, gain in expected if low < gain < high]
+    assert len(shown) == len(expected)
+    assert len(inside) > 0.9 * len(expected)
+    for point in inside:
+        assert any(np.allclose(point, other, rtol=0, atol=1e-12) for other in shown)
+    assert axis.get_ylabel() == "gain in RMSE over learning alone"
+    legend = axis.get_legend()
+    assert legend is not None
+    assert [text.get_text().split(":")[0] for text in legend.get_texts()] == ["together", "together, free finish"]
+
+
+def test_the_staleness_picture_shows_shares_that_add_up(open_run: Path) -> None:
+    results, details = documents(open_run)
+    figure = staleness_figure(results, details)
+    assert figure is not None
+    left, histogram, age = figure.axes
+    assert series(left) == [(details["curve"]["releases"], details["curve"]["gap"])]
+    ages = [value for value in details["curve"]["age"] if value is not None]
+    assert [y for y in series(age)[0][1] if np.isfinite(y)] == ages
+    assert sum(bar.get_height() for bar in histogram.patches) == pytest.approx(1.0)
+    assert histogram.get_xlabel() == "age of a neighbour's model, in its releases"
 
 
 def test_no_picture_is_drawn_of_what_nobody_knows(open_run: Path) -> None:
     results, details = documents(open_run)
-    assert convergence_picture(results, {**details, "curve": None}) is None
+    assert convergence_figure(results, {**details, "curve": None}) is None
     agents = {key: value for key, value in details["agents"].items() if key != "alone"}
-    assert gain_picture(results, {**details, "agents": agents}) is None
+    assert gain_figure(results, {**details, "agents": agents}) is None
 
 
 def test_a_gap_of_nothing_or_below_is_drawn_too(open_run: Path) -> None:
     results, details = documents(open_run)
     curve = {"releases": [0.0, 1.0, 2.0], "gap": [1.0, 0.0, -1e-17], "metric": [0.5, None, 0.7]}
-    assert convergence_picture(results, {**details, "curve": curve}) is not None
+    assert convergence_figure(results, {**details, "curve": curve}) is not None
 
 
 def test_the_report_needs_nothing_else(private_run: Path) -> None:

@@ -1,0 +1,37 @@
+"""Names and colours of the kinds of models, and what stands beside figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+COLOURS = {
+    "together": "#1f77b4",
+    "finish": "#d1495b",
+    "alone": "#66717d",
+    "pooled": "#8a6fae",
+    "released_average": "#2a9d8f",
+}
+LABELS = {
+    "zero": "zero model",
+    "alone": "alone",
+    "best_ridge": "best ridge alone",
+    "together": "together",
+    "released_average": "average of what was released",
+    "finish": "together, free finish",
+    "pooled": "pooled",
+}
+NOT_COVERED = "from local data: not covered by epsilon"
+
+
+def sign_of(results: dict[str, Any]) -> float:
+    """1 where a larger metric is better, else -1: a difference times this is a gain."""
+    return 1.0 if results["metric"]["larger_is_better"] else -1.0
+
+
+def marked(text: str, details: dict[str, Any]) -> str:
+    """The text, and in a private run that the figures are not private."""
+    return f"{text}; {NOT_COVERED}" if details["private"] else text
+
+
+def metric_name(name: str) -> str:
+    return "RMSE" if name == "rmse" else name

@@ -1,0 +1,46 @@
+"""The scores of a run's models, one for each agent, and what a summary of them holds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from coordinator_free.problem import baselines
+from coordinator_free.release import FloatArray
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The metric of each agent's model on its own held-out rows, shape (n,), NaN where there is none; by kind."""
+
+    records: FloatArray
+    larger_is_better: bool
+    kinds: dict[str, FloatArray]
+
+    def summary(self, kind: str) -> dict[str, float | None] | None:
+        """``{mean, worst, smallest_quarter}``, or None where no agent has a score of that kind."""
+        scores = self.kinds.get(kind)
+        if scores is None or not np.isfinite(scores).any():
+            return None
+        return baselines.summary(scores, self.records.tolist(), larger_is_better=self.larger_is_better)
+
+    def quarters(self) -> list[npt.NDArray[np.intp]]:
+        """Agents by number of records, in four groups, the fewest first; the same number in agent order."""
+        order = np.argsort(self.records, kind="stable")
+        first = len(baselines.smallest_quarter(self.records.tolist()))
+        groups = [order[:first], *np.array_split(order[first:], 3)]
+        return [group for group in groups if group.size]
+
+
+def mean_of(values: FloatArray) -> float | None:
+    """Return the mean of the finite values; None where there is none."""
+    finite = values[np.isfinite(values)]
+    return float(np.mean(finite)) if finite.size else None
+
+
+def number(value: float | None) -> float | None:
+    """Return a number that JSON has; None for NaN and infinity."""
+    return None if value is None or not math.isfinite(value) else float(value)
