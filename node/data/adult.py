@@ -1,7 +1,7 @@
 """UCI Adult (Becker and Kohavi 1996), prepared as in Zhang, Khalili and Liu 2018, section 5.
 
 Rows with a missing value are dropped. Each column of words becomes one 0/1 feature for each level that the published
-description lists: 99 levels, of which 98 occur (no remaining person never worked). Six columns of numbers make it 105
+description lists: 99 levels, of which 98 occur (no remaining row has Never-worked). Six columns of numbers make it 105
 features. Each row is divided by its norm where that is above 1. The paper divides columns by their maxima, which are
 statistics of all records. Here public bounds are used, unless ``as_published``.
 """
