@@ -104,7 +104,7 @@ class ObjectivePerturbation:
 
     @classmethod
     def from_description(cls, description: Mapping[str, Any]) -> ObjectivePerturbation:
-        """Reads `describe` back."""
+        """Read `describe` back."""
         try:
             if description["name"] != cls.name or description["norm"] != cls.norm:
                 raise ValueError("another mechanism")

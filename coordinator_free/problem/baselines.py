@@ -39,7 +39,13 @@ def pooled(problems: Sequence[LocalProblem], regularisation: float) -> FloatArra
 def best_alone(
     problems: Sequence[LocalProblem], tests: Tests, grid: Sequence[float] = GRID
 ) -> tuple[FloatArray, float]:
-    """Each agent's own minimiser at the best lambda_i = value / m_i, one value for all: (models, value)."""
+    """Each agent's own minimiser at the best lambda_i = value / m_i, one value for all.
+
+    Returns
+    -------
+    tuple[FloatArray, float]
+        The models, shape (n, p), and the value, picked from ``grid`` by the mean test score.
+    """
     judge = problems[0].loss
     sign = 1.0 if judge.larger_is_better else -1.0
     best: tuple[float, FloatArray, float] | None = None
@@ -87,7 +93,10 @@ def best_sparse(
 ) -> tuple[FloatArray, float]:
     """Each agent's own minimiser of mean loss + value / sqrt(m_i) |theta|_1 at the best value, one for all.
 
-    Returns (models, value). Like every baseline at its best it picks the value by the test score.
+    Returns
+    -------
+    tuple[FloatArray, float]
+        The models, shape (n, p), and the value, picked by the mean test score.
     """
     judge = problems[0].loss
     sign = 1.0 if judge.larger_is_better else -1.0

@@ -34,7 +34,23 @@ class ProblemError(ValueError):
 class LocalProblem:
     """The local loss L_i of one agent: its private records, and how they are judged.
 
-    ``x`` has shape (m, p), ``y`` shape (m,); m may be 0. ``regularisation`` is lambda_i.
+    Parameters
+    ----------
+    x
+        Features, shape (m, p); m may be 0.
+    y
+        Labels, shape (m,).
+    loss
+        The loss of one record.
+    regularisation
+        lambda_i, 0 or more.
+
+    Raises
+    ------
+    ProblemError
+        Shapes do not fit, a number is not finite, or ``regularisation`` is negative.
+    LossError
+        The loss cannot take a label.
     """
 
     x: FloatArray
@@ -57,12 +73,12 @@ class LocalProblem:
 
     @property
     def records(self) -> int:
-        """m_i."""
+        """m_i, the number of records."""
         return len(self.y)
 
     @property
     def dimension(self) -> int:
-        """p."""
+        """p, the number of coordinates."""
         return int(self.x.shape[1])
 
     @cached_property
@@ -95,9 +111,18 @@ class LocalProblem:
         return gradient
 
     def clipped_gradient(self, theta: FloatArray, clip: float, norm: str) -> FloatArray:
-        """The mean of the record gradients, each clipped to ``clip``, plus the regulariser's.
+        """The mean of the record gradients, each clipped, plus the regulariser's, shape (p,).
 
-        ``norm`` is "l1" or "l2". Replacing one record moves the result by at most ``2 clip / m_i`` in that norm.
+        Replacing one record moves the result by at most ``2 clip / m_i`` in ``norm``.
+
+        Parameters
+        ----------
+        theta
+            The model, shape (p,).
+        clip
+            The largest norm that a record's gradient keeps.
+        norm
+            "l1" or "l2".
         """
         regular = self.regularisation * self.loss.penalty_gradient(theta)
         if self.records == 0:
@@ -129,9 +154,14 @@ class LocalProblem:
         return self.loss.curvature_bound * row_bound**2 + 2.0 * self.regularisation
 
     def minimiser(self) -> FloatArray:
-        """argmin L_i: what the agent would learn alone (Eq. 1). The shortest one, if several minimise.
+        """The minimiser of L_i, shape (p,), which the agent would learn alone (Eq. 1). The shortest, if several.
 
-        Of a loss that is not convex, the local minimum that a descent from zero comes to.
+        Of a loss that is not convex, the local minimum that a descent from zero reaches.
+
+        Raises
+        ------
+        ProblemError
+            lambda_i is 0 and the loss alone may have no minimiser.
         """
         if self.records == 0:
             return np.zeros(self.dimension)
@@ -144,7 +174,7 @@ class LocalProblem:
         return minimise(self.value, self.gradient, self.hessian, np.zeros(self.dimension))
 
     def proximal(self, centre: FloatArray, pull: float) -> FloatArray:
-        """argmin 1/2 |theta - centre|^2 + pull L_i(theta), to machine precision."""
+        """The minimiser of 1/2 |theta - centre|^2 + pull L_i(theta), shape (p,), to machine precision."""
         if self.records == 0 and self.loss.convex:
             return centre / (1.0 + 2.0 * pull * self.regularisation)
         if isinstance(self.loss, Squared):
@@ -185,10 +215,11 @@ def minimise(
     hessian: Callable[[FloatArray], FloatArray],
     start: FloatArray,
 ) -> FloatArray:
-    """Newton's method with backtracking, for smooth functions of few coordinates.
+    """Minimise a smooth function of few coordinates by Newton's method with backtracking.
 
-    Goes on until the gradient cannot be made smaller in float64. Where the Hessian is not positive definite, the step
-    takes its eigenvalues' absolute values, so that it descends: to a local minimum, if the function is not convex.
+    The method goes on until the gradient cannot be made smaller in float64. Where the Hessian is not positive definite,
+    the step takes its eigenvalues' absolute values, so that it descends: to a local minimum, if the function is not
+    convex.
     """
     theta, here = start, gradient(start)
     for _ in range(100):
@@ -215,17 +246,42 @@ def graph_objective(
     mu: float,
     models: FloatArray,
 ) -> float:
-    """Q(Theta), Eq. 2; ``models`` has shape (n, p), ``confidences`` c_i shape (n,)."""
+    """Q(Theta), Eq. 2.
+
+    Parameters
+    ----------
+    network
+        The graph, of n agents.
+    problems
+        The local problem of each agent, p coordinates each.
+    confidences
+        c_i = m_i / max m, shape (n,).
+    mu
+        Weight of the local losses against agreement.
+    models
+        Theta, shape (n, p).
+    """
     pulls = mu * network.degrees * confidences
     local = np.array([problem.value(model) for problem, model in zip(problems, models, strict=True)])
     return 0.5 * _disagreement(network, models) + float(pulls @ local)
 
 
 def optimum(network: Network, problems: Sequence[LocalProblem], confidences: FloatArray, mu: float) -> FloatArray:
-    """argmin Q, shape (n, p), to a relative gap far below 1e-10; for convex losses.
+    """The minimiser of Q, shape (n, p), to a relative gap far below 1e-10; for convex losses.
 
     Newton's method on all blocks at once; each Newton system is solved by conjugate gradients with the exact diagonal
     blocks as preconditioner.
+
+    Parameters
+    ----------
+    network
+        The graph, of n agents.
+    problems
+        The local problem of each agent, p coordinates each.
+    confidences
+        c_i = m_i / max m, shape (n,).
+    mu
+        Weight of the local losses against agreement.
     """
     if network.agents == 1:
         return problems[0].minimiser()[None, :]
@@ -273,7 +329,23 @@ def relative_gap(
     models: FloatArray,
     best: FloatArray | None = None,
 ) -> float:
-    """(Q(models) - Q*) / (Q(0) - Q*): 1 for the zero models, 0 at the optimum ``best`` (computed if not given)."""
+    """(Q(models) - Q*) / (Q(0) - Q*): 1 for the zero models, 0 at the optimum.
+
+    Parameters
+    ----------
+    network
+        The graph, of n agents.
+    problems
+        The local problem of each agent, p coordinates each.
+    confidences
+        c_i = m_i / max m, shape (n,).
+    mu
+        Weight of the local losses against agreement.
+    models
+        Shape (n, p).
+    best
+        The optimum, shape (n, p); computed if it is not given.
+    """
     if best is None:
         best = optimum(network, problems, confidences, mu)
     lowest = graph_objective(network, problems, confidences, mu, best)

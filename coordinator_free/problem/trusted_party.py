@@ -62,8 +62,11 @@ def average_of_minimisers(problems: Sequence[LocalProblem], convexity: float) ->
 def output_perturbation_scale(problems: Sequence[LocalProblem], epsilon: float, convexity: float) -> float:
     """The printed scale of the Laplace noise in each coordinate: 2 / (n_(1) epsilon convexity).
 
-    n_(1) is the smallest party's size. Source: Pathak, Rane and Raj (2010), *Multiparty differential privacy via
-    aggregation of locally trained classifiers*: an encrypted protocol adds it to the equal average of the minimisers.
+    n_(1) is the smallest party's size. An encrypted protocol adds the noise to the equal average of the minimisers.
+
+    References
+    ----------
+    Pathak, Rane and Raj (2010), *Multiparty differential privacy via aggregation of locally trained classifiers*.
     """
     smallest = min(problem.records for problem in problems if problem.records)
     return 2.0 / (smallest * epsilon * convexity)
