@@ -37,7 +37,8 @@ from typing import Any
 
 from coordinator_free.release import Release
 from node.audit.verify import verify
-from node.configuration.reading import Configuration, from_table
+from node.configuration.reading import from_table
+from node.configuration.sections import Configuration
 from node.folder.journal import read_journal
 from node.folder.ledger import LedgerFile
 from node.folder.shard import read_rows

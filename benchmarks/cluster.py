@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from node.configuration.reading import Configuration, from_table
+from node.configuration.reading import from_table
+from node.configuration.sections import Configuration
 from node.folder.journal import read_journal
 from node.worlds import launcher, steps
 from node.worlds.watch import Watch

@@ -24,7 +24,8 @@ import numpy as np
 
 from coordinator_free.problem.objective import graph_objective
 from node.audit.verify import verify
-from node.configuration.reading import Configuration, from_table, load
+from node.configuration.reading import from_table, load
+from node.configuration.sections import Configuration
 from node.faults.log import read_faults
 from node.folder.manifest import read_json
 from node.folder.run import read_final, read_run

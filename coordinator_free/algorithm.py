@@ -10,14 +10,34 @@ Rules that hold here:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
+
+from annotated_types import Ge, Gt
 
 from coordinator_free.agent import Agent
 from coordinator_free.release import FloatArray
 
 if TYPE_CHECKING:
     from topology.network import Network
+
+
+Positive: TypeAlias = Annotated[float, Gt(0)]
+NonNegative: TypeAlias = Annotated[float, Ge(0)]
+Count: TypeAlias = Annotated[int, Ge(1)]
+
+PARAMETER: Final[Mapping[str, str]] = {"table": "parameters"}
+"""Metadata of a field that stands in ``[learning.parameters]`` rather than in ``[learning]``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings that an algorithm adds to those that all share: a subclass has one field for each.
+
+    Types and constraints are checked where a configuration is read. A field without a default must be given; None
+    stands for a setting that is not given, for which the agent has its own default.
+    """
 
 
 class Attack(Enum):
@@ -50,13 +70,18 @@ class Algorithm(Agent):
 
     # -- what it needs --------------------------------------------------------------------------------------------
 
-    needs_mu: ClassVar[bool] = False
-    """It weighs the local losses by ``learning.mu``."""
+    settings: ClassVar[type[Settings] | None] = None
+    """Its own settings. None, as for a class of the user's own: whatever any algorithm has, and free parameters."""
     needs_clip: ClassVar[bool] = False
     """A private run needs ``privacy.clip``."""
     needs_convex_loss: ClassVar[bool] = False
     finish_weight: ClassVar[str | None] = None
     """The setting of ``[learning]`` that weighs the free finish; None: the finish needs no weight."""
+
+    uses_smoothness: ClassVar[bool] = True
+    """Its steps rest on ``learning.smoothness``."""
+    allocates: ClassVar[bool] = True
+    """It divides the budget among its releases as ``privacy.allocation`` says."""
 
     # -- what it supports -----------------------------------------------------------------------------------------
 
@@ -135,6 +160,11 @@ class Algorithm(Agent):
     ) -> FloatArray | None:
         """The noise multipliers that a total budget buys; None: those that the mechanism's family has."""
         return None
+
+    @classmethod
+    def idle(cls, settings: Any) -> Mapping[str, str]:  # noqa: ARG003
+        """The settings that have no effect beside the others, each with the reason; ``settings`` is a `Settings`."""
+        return {}
 
     @classmethod
     def foresee(cls, learning: Mapping[str, Any], updates: int, network: Network) -> tuple[str, ...]:  # noqa: ARG003

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from dataclasses import fields
 from functools import lru_cache
 from typing import Any, cast
 
 from coordinator_free.agent import Setting
-from coordinator_free.algorithm import Algorithm
+from coordinator_free.algorithm import Algorithm, Settings
 
 KNOWN: dict[str, str] = {
     "admm": "coordinator_free.agents.admm.admm:Admm",
@@ -81,3 +82,19 @@ def _declared(found: type[Any]) -> type[Algorithm]:
 def make(name: str, setting: Setting) -> Algorithm:
     """An agent of algorithm ``name``."""
     return cast("Callable[[Setting], Algorithm]", algorithm(name))(setting)
+
+
+def own_settings(name: str) -> type[Settings] | None:
+    """The settings that an algorithm declares as its own; None where it leaves them open.
+
+    A class of the user's own that inherits from a known algorithm may read more than that one: it has to declare its
+    settings itself.
+    """
+    found = algorithm(name)
+    owner = next(kind for kind in found.__mro__ if "settings" in vars(kind))
+    return found.settings if name in KNOWN or not owner.__module__.startswith("coordinator_free.") else None
+
+
+def users_of(setting: str) -> tuple[str, ...]:
+    """The known algorithms that have a setting of their own of that name."""
+    return tuple(name for name in KNOWN if setting in {field.name for field in fields(own_settings(name) or Settings)})

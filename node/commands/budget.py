@@ -14,7 +14,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from coordinator_free.privacy.accounting import Total
     from coordinator_free.privacy.mechanisms import Mechanism
-    from node.configuration.reading import Configuration
+    from node.configuration.sections import Configuration
     from node.dealing.folder import Preparation
 
 COUNTS = (1, 10, 100, 1000)

@@ -54,12 +54,12 @@ def collect(
 
 def _wait(run: Path, parts: Path, agents: int) -> None:
     """Until everybody left its last words; or those who did not are given up; or this process is told to stop."""
-    from node.configuration.reading import load
+    from node.configuration.reading import load_dealt
     from node.processes import StopSignals
     from node.worlds.parts import eavesdropper_ended, ended
 
     stop = StopSignals()
-    eavesdropper = load(run / "config.toml").eavesdropper.enabled
+    eavesdropper = load_dealt(run / "config.toml").eavesdropper.enabled
     given_up_at: float | None = None
     while not stop() and not ended(parts, agents, eavesdropper=eavesdropper):
         now = time.monotonic()

@@ -8,7 +8,10 @@ from typing import Annotated
 
 import typer
 
-from node.configuration.reading import Configuration, ConfigurationError, dump, load
+from node.configuration.public import dump
+from node.configuration.reading import load
+from node.configuration.refusals import ConfigurationError
+from node.configuration.sections import Configuration
 
 
 def deal(

@@ -11,7 +11,7 @@ import typer
 
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.problem.losses import loss
-from node.configuration.reading import load
+from node.configuration.reading import load_dealt
 from node.folder.manifest import read_manifest
 from node.folder.run import read_final
 from node.places import agent_folder
@@ -35,7 +35,7 @@ def predict(
     manifest = read_manifest(run)
     if not 0 <= agent < manifest.agents:
         raise PredictionError(f"--agent {agent}: the run has agents 0 to {manifest.agents - 1}")
-    configuration = load(run / "config.toml")
+    configuration = load_dealt(run / "config.toml")
     models = {"together" if name == "model" else name: array for name, array in read_final(run, agent).items()}
     if not models:
         raise PredictionError(f"agent {agent} left no final model: {agent_folder(run, agent) / 'final.npz'}")

@@ -12,7 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from node.configuration.reading import Configuration, ConfigurationError, load
+from node.configuration.reading import load
+from node.configuration.refusals import ConfigurationError
+from node.configuration.sections import Configuration
 from node.worlds import launcher, limits, steps
 from node.worlds.watch import Progress, Watch
 

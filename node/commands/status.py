@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from node.configuration.reading import load
+from node.configuration.reading import load_dealt
 from node.folder.endings import failure_lines, failures_of
 from node.folder.manifest import read_manifest
 from node.worlds import launcher, orphan, steps
@@ -25,7 +25,7 @@ def status(
     Example: sottovoce status runs/schools
     """
     manifest = read_manifest(run)
-    cluster = launcher.Cluster(run, load(run / "config.toml"), manifest.agents)
+    cluster = launcher.Cluster(run, load_dealt(run / "config.toml"), manifest.agents)
     progress = cluster.progress()
     running = orphan.running_zygote(run) is not None
     failures = failures_of(run)

@@ -172,3 +172,17 @@ class DataSection(BaseModel):
         if self.held_out is not None:
             return self.held_out
         return 0.2 if self.source == "movielens-100k" else 0.3
+
+
+def unused_by_source(section: DataSection) -> dict[str, str]:
+    """Each setting, given or not, that changes nothing with this source and this split, with the reason."""
+    used = _USED[section.source] | {"source", "seed"}
+    why = f"data.source = {section.source!r} takes {', '.join(sorted(used - {'source'}))}"
+    found = {name: why for name in type(section).model_fields if name not in used}
+    if section.source not in ("synthetic", "movielens-100k"):
+        split = section.split_in_force
+        if split not in ("random", "dirichlet"):
+            found["floor"] = f"data.split = {split!r} has no floor"
+        if split == "column":
+            found["agents"] = "data.split = 'column' makes one agent for each value of the column"
+    return found

@@ -38,7 +38,10 @@ from coordinator_free.problem.losses import LossError, loss
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray
 from node.configuration.events import check_names
-from node.configuration.reading import Configuration, ConfigurationError, dump, from_table, public_digest
+from node.configuration.public import dump, public_digest
+from node.configuration.reading import from_table
+from node.configuration.refusals import ConfigurationError
+from node.configuration.sections import Configuration
 from node.faults.joins_and_leaves import Membership, membership
 from node.folder.build import build
 from node.folder.keys import make_keys
@@ -62,7 +65,8 @@ SMALLEST_CONFIDENCE = 1e-3
 class Preparation:
     """What a run starts from, before anything is written: data, graph, and each agent's public numbers.
 
-    ``confidences`` (n,), ``smoothness`` (n,) of L_i, ``regularisations`` (n,) lambda_i, ``multipliers`` (releases,).
+    ``confidences`` (n,), ``smoothness`` (n,) of L_i (empty if no step rests on it), ``regularisations`` (n,) lambda_i,
+    ``multipliers`` (releases,).
     """
 
     configuration: Configuration
@@ -104,9 +108,9 @@ class Preparation:
         """The public numbers of one agent, without those of one run (its id and digests)."""
         c, rows, budget = self.configuration, self.dealt.shards[agent], self.budget(agent)
         bought = self._bought[budget] if budget is not None and self.own_budgets else self.multipliers
-        learning = {key: value for key, value in c.learning.model_dump().items() if value is not None}
-        learning.update(learning.pop("parameters"))
-        learning.update(smoothness=float(self.smoothness[agent]), agents=self.agents, seed=self.seed)
+        learning = {**c.learning.given(), "agents": self.agents, "seed": self.seed}
+        if self.smoothness.size:
+            learning["smoothness"] = float(self.smoothness[agent])
         learning.update(self.arrangement.get("learning", {}))
         neighbours = self.network.neighbours(agent)
         learning.update(self.membership.learning(agent, neighbours))
@@ -184,6 +188,7 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
         for shard, lambda_i in zip(dealt.shards, regularisations, strict=True)
     ]
     own = _own_budgets(configuration, dealt, seed)
+    stepped = algorithm(configuration.learning.algorithm).uses_smoothness
     return Preparation(
         configuration=configuration,
         own_budgets=own,
@@ -192,7 +197,7 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
         seed=seed,
         confidences=confidences(records),
         regularisations=regularisations,
-        smoothness=np.array([smoothness(configuration, dealt, problem) for problem in problems]),
+        smoothness=np.array([smoothness(configuration, dealt, problem) for problem in problems] if stepped else []),
         multipliers=multipliers(configuration, dealt.dimension),
         warnings=(*_warnings(configuration, records, own), *foreseen(configuration, graph)),
         membership=membership(configuration.event, dealt.names, seed),
@@ -345,7 +350,7 @@ def arrangement(configuration: Configuration, graph: Network, sizes: Sequence[in
     """
     chosen = algorithm(configuration.learning.algorithm)
     privacy = {key: getattr(configuration.privacy, key) for key in ("observer", "colluders", "dropouts")}
-    learning = configuration.learning.model_dump(exclude_none=True) | privacy
+    learning = configuration.learning.given() | privacy
     if dealt.second_moment is not None:
         learning["second_moment"] = dealt.second_moment.tolist()
     arranged = chosen.arranged(graph, sizes, dealt.dimension, configuration.clock.updates, learning)
@@ -366,7 +371,7 @@ def multipliers(configuration: Configuration, dimension: int) -> FloatArray:
         configuration.clock.updates,
         privacy.epsilon,
         privacy.delta or 0.0,
-        {**configuration.learning.model_dump(exclude_none=True), "clip": privacy.clip},
+        {**configuration.learning.given(), "clip": privacy.clip},
         dimension,
     )
     if bought is not None:
@@ -384,9 +389,8 @@ def multipliers(configuration: Configuration, dimension: int) -> FloatArray:
 
 def foreseen(configuration: Configuration, graph: Network) -> tuple[str, ...]:
     """What the algorithm's theory warns of."""
-    learning = configuration.learning.model_dump(exclude_none=True)
-    learning.update(learning.pop("parameters", {}))
-    return algorithm(configuration.learning.algorithm).foresee(learning, configuration.clock.updates, graph)
+    chosen = algorithm(configuration.learning.algorithm)
+    return chosen.foresee(configuration.learning.given(), configuration.clock.updates, graph)
 
 
 def _problem(configuration: Configuration, x: FloatArray, y: FloatArray, regularisation: float) -> LocalProblem:

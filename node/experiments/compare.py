@@ -22,7 +22,8 @@ from coordinator_free.problem import baselines
 from coordinator_free.problem.losses import Squared
 from coordinator_free.problem.objective import ProblemError
 from coordinator_free.release import FloatArray
-from node.configuration.reading import Configuration, load
+from node.configuration.reading import load
+from node.configuration.sections import Configuration
 from node.experiments.trial import Trial, TrialError, play, seeded
 
 BASELINES = "baseline"

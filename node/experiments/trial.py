@@ -30,7 +30,8 @@ from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray, Release
 from coordinator_free.twin.run import run_asynchronous, run_rounds
 from node.configuration.data import DataSection
-from node.configuration.reading import Configuration, from_table, set_value
+from node.configuration.reading import from_table, set_value
+from node.configuration.sections import Configuration
 from node.data import Dealt, deal
 from node.dealing.folder import Preparation, prepare
 from node.folder.shard import setting
@@ -108,7 +109,10 @@ class Trial:
 
 
 def configured(table: Mapping[str, Any], changes: Mapping[str, Any], overrides: Sequence[str] = ()) -> Configuration:
-    """The configuration in ``table``, with ``overrides`` (section.key=value) and then ``changes`` ("section.key")."""
+    """The configuration in ``table``, with ``overrides`` (section.key=value) and then ``changes`` ("section.key").
+
+    What the algorithm does not use is passed over: the table serves several algorithms.
+    """
     made: dict[str, Any] = deepcopy(dict(table))
     for override in overrides:
         set_value(made, override)
@@ -118,7 +122,7 @@ def configured(table: Mapping[str, Any], changes: Mapping[str, Any], overrides: 
             made.get(section, {}).pop(key, None)
         else:
             made.setdefault(section, {})[key] = value
-    return from_table(made)
+    return from_table(made, lenient=True)
 
 
 def seeded(

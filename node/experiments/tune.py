@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from node.configuration.reading import Configuration, from_table
+from node.configuration.reading import from_table
+from node.configuration.sections import Configuration
 from node.data.dealt import Dealt, Shard
 from node.dealing.folder import deal_data, prepare
 from node.experiments.compare import models_of

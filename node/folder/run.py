@@ -12,7 +12,8 @@ import numpy as np
 
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray
-from node.configuration.reading import Configuration, load
+from node.configuration.reading import load_dealt
+from node.configuration.sections import Configuration
 from node.folder.arrays import unpacked
 from node.folder.manifest import Manifest, read_json, read_manifest
 from node.folder.public import PublicNumbers
@@ -79,7 +80,7 @@ def read_run(folder: Path) -> RunFolder:
     read = [read_rows(shard_path(folder, agent)) for agent in range(manifest.agents)]
     return RunFolder(
         folder=folder,
-        configuration=load(folder / "config.toml"),
+        configuration=load_dealt(folder / "config.toml"),
         manifest=manifest,
         rows=tuple(rows for rows, _ in read),
         public=tuple(public for _, public in read),

@@ -76,6 +76,6 @@ class CurveRecorder:
             self.curve.gap.append((self._objective(self._models) - self._floor) / self._scale)
 
     def _objective(self, models: FloatArray) -> float:
-        run, mu = self._run, self._run.configuration.learning.mu
+        run, mu = self._run, self._run.configuration.learning.get("mu")
         assert mu is not None
         return graph_objective(run.network, run.problems, run.confidences, mu, models)

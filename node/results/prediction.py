@@ -16,7 +16,7 @@ from coordinator_free.privacy.mechanisms import NORMS
 from coordinator_free.problem.losses import Loss
 from coordinator_free.release import FloatArray
 from node.configuration.data import DataSection
-from node.configuration.reading import Configuration
+from node.configuration.sections import Configuration
 from node.data import adult, bank, breast_cancer, schools
 from node.data.columns import Number, Plan, Words, encode, numbers, scale_rows
 from node.data.csv_file import read_columns

@@ -103,15 +103,15 @@ def _optimum(run: RunFolder) -> FloatArray | None:
     learning = run.configuration.learning
     size = run.agents * run.manifest.dimension**2
     seeks = algorithm(learning.algorithm).seeks_the_objective
-    if not seeks or learning.mu is None or run.agents < 2 or size > LARGEST_OPTIMUM:
+    if not seeks or learning.get("mu") is None or run.agents < 2 or size > LARGEST_OPTIMUM:
         return None
     if not run.problems[0].loss.convex:
         return None  # a descent would find a local minimum, and call it the optimum
-    return optimum(run.network, run.problems, run.confidences, learning.mu)
+    return optimum(run.network, run.problems, run.confidences, learning.get("mu"))
 
 
 def _gap(run: RunFolder, together: Sequence[FloatArray | None], best: FloatArray | None) -> float | None:
-    mu = run.configuration.learning.mu
+    mu = run.configuration.learning.get("mu")
     models = [model for model in together if model is not None]
     if best is None or mu is None or len(models) < run.agents:
         return None

@@ -15,10 +15,11 @@ from node.traffic.reader import TrafficLogReader
 
 def run_attachments(run: Path) -> dict[str, bytes]:
     """What a run's log carries: the public part of the configuration, the graph, the manifest."""
-    from node.configuration.reading import dump_public, load
+    from node.configuration.public import dump_public
+    from node.configuration.reading import load_dealt
 
     return {
-        "config.toml": dump_public(load(run / "config.toml")).encode(),
+        "config.toml": dump_public(load_dealt(run / "config.toml")).encode(),
         "topology.graphml": (run / "topology.graphml").read_bytes(),
         "manifest.json": (run / "manifest.json").read_bytes(),
     }

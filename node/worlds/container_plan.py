@@ -17,7 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from node.configuration.reading import Configuration
+from node.configuration.sections import Configuration
 
 PORT = 7700
 IMAGE = "sottovoce"

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from node.configuration.reading import Configuration
+from node.configuration.sections import Configuration
 from node.faults.injector import Faults
 from node.folder.endings import failure
 from node.folder.manifest import read_manifest

@@ -6,7 +6,8 @@ import resource
 import tempfile
 from pathlib import Path
 
-from node.configuration.reading import Configuration, ConfigurationError
+from node.configuration.refusals import ConfigurationError
+from node.configuration.sections import Configuration
 from node.sockets.agent_sockets import ipc_endpoint
 from topology import files
 

@@ -15,7 +15,9 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from node.configuration.reading import Configuration, ConfigurationError, dump
+from node.configuration.public import dump
+from node.configuration.refusals import ConfigurationError
+from node.configuration.sections import Configuration
 from node.exit_codes import ExitCode
 from node.folder.manifest import Manifest
 from node.plug_ins import without_here

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from node.configuration.reading import Configuration, from_table
+from node.configuration.reading import from_table
+from node.configuration.sections import Configuration
 from node.wire import Message, decode
 from node.worlds import launcher, steps
 from node.worlds.watch import Watch

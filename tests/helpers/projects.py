@@ -36,7 +36,7 @@ def table(**changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def toml(sections: dict[str, Any]) -> str:
-    from node.configuration.reading import dump
+    from node.configuration.public import dump
 
     return dump(from_table(sections))
 

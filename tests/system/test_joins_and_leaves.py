@@ -11,7 +11,8 @@ import pytest
 from coordinator_free.problem.objective import graph_objective
 from coordinator_free.release import Release
 from node.audit.verify import verify
-from node.configuration.reading import ConfigurationError, from_table
+from node.configuration.reading import from_table
+from node.configuration.refusals import ConfigurationError
 from node.dealing.folder import prepare
 from node.faults.log import read_faults
 from node.folder.ledger import LedgerFile

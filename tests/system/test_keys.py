@@ -354,7 +354,8 @@ def test_the_keys_command_replaces_pairs_and_shows_public_keys_alone(folder: Pat
 
 @pytest.mark.processes
 def test_parts_get_keys_without_being_asked(tmp_path: Path) -> None:
-    from node.configuration.reading import dump, from_table
+    from node.configuration.public import dump
+    from node.configuration.reading import from_table
 
     written = tmp_path / "small.toml"
     written.write_text(dump(from_table(table())))

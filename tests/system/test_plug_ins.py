@@ -21,7 +21,9 @@ from coordinator_free.privacy.mechanisms import GRID, NORMS, MechanismError, fro
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.problem.losses import Loss, loss
 from node.audit.verify import verify
-from node.configuration.reading import TOPOLOGIES, ConfigurationError, from_table, load
+from node.configuration.reading import from_table, load
+from node.configuration.refusals import ConfigurationError
+from node.configuration.sections import TOPOLOGIES
 from node.dealing.folder import deal_run
 from node.folder.spending import spent
 from node.worlds.twin import run_twin

@@ -20,13 +20,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from coordinator_free.agent import Activation, Setting
-from coordinator_free.algorithm import Algorithm, Attack
+from coordinator_free.algorithm import Algorithm, Attack, NonNegative, Positive, Settings
 from coordinator_free.inbox import used
 from coordinator_free.privacy.mechanisms import GRID, Mechanism
 from coordinator_free.problem.solver import FIXED_STEPS, LocalSolver
@@ -43,6 +44,22 @@ class AdmmError(ValueError):
     """A setting that the ADMM family cannot run with."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class AdmmSettings(Settings):
+    """Of the ADMM family."""
+
+    capacity: Positive
+    """The constant C of the papers."""
+    rho: Positive
+    penalty: Positive | None = None
+    penalty_growth: Positive | None = None
+    penalties: list[float] | None = None
+    theta: Positive | None = None
+    regulariser: Literal["per-node", "shared"] | None = None
+    kappa: NonNegative | None = None
+    """Weighs the free finish around the time average."""
+
+
 class Admm(Algorithm):
     """One agent of conventional ADMM, which has no privacy, and the frame of its private kin.
 
@@ -52,6 +69,8 @@ class Admm(Algorithm):
     """
 
     name: ClassVar[str] = "admm"
+    settings: ClassVar[type[Settings] | None] = AdmmSettings
+    uses_smoothness: ClassVar[bool] = False
     activation: ClassVar[Activation] = Activation.ROUNDS
     needs_convex_loss: ClassVar[bool] = True
     finish_weight: ClassVar[str | None] = "kappa"

@@ -27,6 +27,7 @@ class DualPerturbation(Admm):
 
     name: ClassVar[str] = "dvp"
     mechanisms: ClassVar[tuple[str, ...]] = ("gamma-norm",)
+    allocates: ClassVar[bool] = False
     attacked_by: ClassVar[Attack] = Attack.OBJECTIVES
 
     @staticmethod

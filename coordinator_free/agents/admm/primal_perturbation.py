@@ -20,16 +20,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.admm.admm import Admm, AdmmError
+from coordinator_free.agents.admm.admm import Admm, AdmmError, AdmmSettings
+from coordinator_free.algorithm import Settings
 from coordinator_free.privacy.mechanisms import GRID, GammaNorm, Gaussian, Mechanism, mechanism
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation, penalised
 from coordinator_free.release import FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrimalPerturbationSettings(AdmmSettings):
+    """Of primal variable perturbation."""
+
+    pvp_form: Literal["own-release", "as_published"] | None = None
+    last_round: Literal["same", "dvp"] | None = None
 
 
 class PrimalPerturbation(Admm):
@@ -40,6 +50,7 @@ class PrimalPerturbation(Admm):
     """
 
     name: ClassVar[str] = "pvp"
+    settings: ClassVar[type[Settings] | None] = PrimalPerturbationSettings
     mechanisms: ClassVar[tuple[str, ...]] = ("gaussian", "gamma-norm")
     varying_penalty: ClassVar[bool] = True
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from coordinator_free.aggregation import flood, masked_sum, masking
 from coordinator_free.aggregation.flood import Flood
 from coordinator_free.aggregation.masked_sum import MaskedSum
 from coordinator_free.aggregation.push_sum import PushSum, opened
-from coordinator_free.algorithm import Algorithm, Attack
+from coordinator_free.algorithm import Algorithm, Attack, Count, NonNegative, Positive, Settings
 from coordinator_free.inbox import used
 from coordinator_free.privacy.mechanisms import Gaussian, Mechanism, mechanism
 from coordinator_free.privacy.noise import Stream, standard_normal
@@ -51,6 +52,22 @@ def weights(sizes: Sequence[int], weighting: str) -> FloatArray:
         raise AggregationError("no agent has any records: there is nothing to average")
     shares: FloatArray = counts / counts.sum()
     return shares
+
+
+@dataclass(frozen=True, kw_only=True)
+class AggregatingSettings(Settings):
+    """Of all algorithms that average without a server."""
+
+    aggregation: Literal["flood", "push-sum", "masked-sum"] | None = None
+    """How averages spread. Default: "flood"."""
+    weighting: Literal["size", "equal"] | None = None
+    """Of an average: by records (default), or equal."""
+    step: Positive
+    """Learning rate h; at most 2/L."""
+    push_rounds: Count | None = None
+    """Rounds of a push-sum."""
+    kappa: NonNegative | None = None
+    """Weighs the free finish around the average."""
 
 
 class Aggregating(Algorithm):
@@ -110,6 +127,12 @@ class Aggregating(Algorithm):
     def _stage_charge(self, stage: int) -> Mechanism | None:
         """What the contribution to a stage costs, whatever spreads it."""
         raise NotImplementedError
+
+    @classmethod
+    def idle(cls, settings: Any) -> Mapping[str, str]:
+        if settings.aggregation == "push-sum":
+            return {}
+        return {"push_rounds": 'only learning.aggregation = "push-sum" has them'}
 
     # -- what a run looks like, from public numbers -----------------------------------------------------------------
 

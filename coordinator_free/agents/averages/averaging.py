@@ -15,14 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.averages.aggregating import Aggregating, AggregationError
+from coordinator_free.agents.averages.aggregating import Aggregating, AggregatingSettings, AggregationError
 from coordinator_free.agents.personal.anchors import Anchor
-from coordinator_free.algorithm import Attack
+from coordinator_free.algorithm import Attack, Count, Positive, Settings
 from coordinator_free.privacy.mechanisms import GRID, NORMS, Gaussian, Mechanism
 from coordinator_free.privacy.noise import Stream, standard_normal
 from coordinator_free.privacy.observer import composition, contraction
@@ -42,6 +42,20 @@ class Descent:
     tail: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class AveragingSettings(AggregatingSettings):
+    """Of one average of local models."""
+
+    local: Literal["gradient-descent", "output-perturbation", "objective-perturbation"] | None = None
+    """What an agent does before the average. Default: "gradient-descent"."""
+    local_steps: Count | None = None
+    iterate: Literal["last", "tail"] | None = None
+    """The last iterate (default), or the mean of the last half."""
+    amplification: bool | None = None
+    """Account for the last iterate alone; refused where that does not hold."""
+    anchor_regularisation: Positive | None = None
+
+
 class Averaging(Aggregating):
     """One agent; ``local_steps`` steps of its own (default: ``updates``), then one weighted average.
 
@@ -50,6 +64,8 @@ class Averaging(Aggregating):
     """
 
     name: ClassVar[str] = "averaging"
+    settings: ClassVar[type[Settings] | None] = AveragingSettings
+    allocates: ClassVar[bool] = False
     attacked_by: ClassVar[Attack] = Attack.LOCAL_STEPS
 
     def __init__(self, setting: Setting) -> None:
@@ -73,6 +89,16 @@ class Averaging(Aggregating):
             self._anchor = Anchor(replace(setting, learning={**learning, "anchor": kind}))
         elif self._private:
             self._factor = self._composition()
+
+    @classmethod
+    def idle(cls, settings: Any) -> Mapping[str, str]:
+        found = dict(super().idle(settings))
+        if settings.local in (None, "gradient-descent"):
+            return found | {
+                "anchor_regularisation": 'learning.local = "gradient-descent" has no minimiser to regularise'
+            }
+        why = f'learning.local = "{settings.local}" makes no steps'
+        return found | dict.fromkeys(("local_steps", "iterate", "amplification"), why)
 
     @staticmethod
     def charged(updates: int) -> int:  # noqa: ARG004

@@ -13,14 +13,27 @@ which of them counts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from annotated_types import Ge, Lt
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.averages.aggregating import Aggregating, AggregationError
+from coordinator_free.agents.averages.aggregating import Aggregating, AggregatingSettings, AggregationError
+from coordinator_free.algorithm import Settings
 from coordinator_free.privacy.mechanisms import NORMS, Mechanism
 from coordinator_free.release import FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientDescentSettings(AggregatingSettings):
+    """Of gradient descent in step."""
+
+    momentum: Annotated[float, Ge(0), Lt(1)] | None = None
+    """Computed from what was released, so it costs no privacy."""
+    iterate: Literal["last", "tail"] | None = None
+    """The last iterate (default), or the mean of the last half."""
 
 
 class GradientDescent(Aggregating):
@@ -30,6 +43,7 @@ class GradientDescent(Aggregating):
     """
 
     name: ClassVar[str] = "gradient-descent"
+    settings: ClassVar[type[Settings] | None] = GradientDescentSettings
 
     _iterate: FloatArray
     _velocity: FloatArray

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from coordinator_free.agent import Setting
 from coordinator_free.agents.settings import SettingError
+from coordinator_free.algorithm import Positive, Settings
 from coordinator_free.privacy.gaussian_objective_perturbation import (
     GaussianObjectivePerturbation,
     ObjectivePerturbationError,
@@ -39,6 +40,28 @@ MINIMISERS = ("output-perturbation", "objective-perturbation")
 """Those that are exact minimisers."""
 SOLVED = 1e-10
 """The gradient norm to which a local model is minimised."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnchorSettings(Settings):
+    """Of every algorithm whose agents first release an anchor."""
+
+    mu: Positive
+    """Weight of the anchors, or of the local losses, against the graph's smoothness."""
+    finish_mu: Positive | None = None
+    """Of the free finish. Default: ``mu``."""
+    anchor: Literal["local", "gradient", "output-perturbation", "objective-perturbation", "zero"] | None = None
+    anchor_scale: Positive | None = None
+    anchor_regularisation: Positive | None = None
+
+
+def idle_of(anchor: str | None) -> dict[str, str]:
+    """The settings of `AnchorSettings` that an anchor of that kind does not use, each with the reason."""
+    used = {"gradient": ("anchor_scale",), **dict.fromkeys(MINIMISERS, ("anchor_regularisation",))}
+    if anchor is None:
+        return {"anchor_regularisation": f"learning.anchor should be {' or '.join(MINIMISERS)}"}
+    why = f'learning.anchor = "{anchor}" has none'
+    return {key: why for key in ("anchor_scale", "anchor_regularisation") if key not in used.get(anchor, ())}
 
 
 class Anchor:

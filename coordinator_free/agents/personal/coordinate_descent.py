@@ -13,15 +13,28 @@ a mu c_i 2 clip / m_i in the norm of the clip.
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from coordinator_free.agent import Setting
 from coordinator_free.agents.personal.asynchronous import Asynchronous
 from coordinator_free.agents.settings import SettingError
-from coordinator_free.algorithm import Attack
+from coordinator_free.algorithm import Attack, Positive, Settings
 from coordinator_free.privacy.mechanisms import NORMS, Mechanism, mechanism
 from coordinator_free.privacy.noise import Streams
 from coordinator_free.release import Release
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoordinateDescentSettings(Settings):
+    """Of coordinate descent."""
+
+    mu: Positive
+    """Weight of the local losses against the graph's smoothness (Bellet et al. 2018, Eq. 2)."""
+    finish_mu: Positive | None = None
+    """Of the free finish. Default: ``mu``."""
+    start: Literal["zero", "local"] | None = None
+    """The first model; "local" only without privacy."""
 
 
 class CoordinateDescent(Asynchronous):
@@ -33,7 +46,7 @@ class CoordinateDescent(Asynchronous):
     """
 
     name: ClassVar[str] = "coordinate-descent"
-    needs_mu: ClassVar[bool] = True
+    settings: ClassVar[type[Settings] | None] = CoordinateDescentSettings
     needs_clip: ClassVar[bool] = True
     events: ClassVar[frozenset[str]] = frozenset({"join", "leave"})
     releases_its_model: ClassVar[bool] = True

@@ -24,19 +24,31 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from coordinator_free.agent import Activation, Setting
 from coordinator_free.agents.settings import SettingError, checked
-from coordinator_free.algorithm import Algorithm
+from coordinator_free.algorithm import Algorithm, Count, Positive, Settings
 from coordinator_free.inbox import used
 from coordinator_free.privacy.mechanisms import Mechanism
 from coordinator_free.release import FloatArray, Release
 
 GOSSIP = 0x676F73
 """Keeps the choice of neighbours apart from the other uses of the same seed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GossipAdmmSettings(Settings):
+    """Of gossip ADMM."""
+
+    mu: Positive
+    """Weight of the local losses against the graph's smoothness (Bellet et al. 2018, Eq. 2)."""
+    rho: Positive | None = None
+    local_steps: Count | None = None
+    start: Literal["zero", "local"] | None = None
 
 
 class GossipAdmm(Algorithm):
@@ -48,7 +60,7 @@ class GossipAdmm(Algorithm):
     """
 
     name: ClassVar[str] = "gossip-admm"
-    needs_mu: ClassVar[bool] = True
+    settings: ClassVar[type[Settings] | None] = GossipAdmmSettings
     activation: ClassVar[Activation] = Activation.POISSON
     addressed: ClassVar[bool] = True
     mechanisms: ClassVar[tuple[str, ...]] = ()

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from coordinator_free.agent import Activation, Setting
 from coordinator_free.agents.personal.anchors import Anchor
 from coordinator_free.agents.personal.smoothing import Smoothed, kernel, minimise_under, smooth
 from coordinator_free.agents.settings import SettingError, checked
-from coordinator_free.algorithm import Algorithm
+from coordinator_free.algorithm import PARAMETER, Algorithm, Positive, Settings
 from coordinator_free.inbox import used
 from coordinator_free.privacy.mechanisms import GRID, Mechanism
 from coordinator_free.release import FloatArray, Release
@@ -35,6 +35,15 @@ from topology.network import Network, from_edges
 
 NOTHING = 1e3
 """Deviation of the release of an agent without records: its zeros weigh nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphSmoothingSettings(Settings):
+    """Of graph smoothing."""
+
+    prior: Literal["shared", "per-coordinate"] | None = field(default=None, metadata=PARAMETER)
+    model_norm: Positive | None = field(default=None, metadata=PARAMETER)
+    """The models' expected norm."""
 
 
 class GraphSmoothing(Algorithm):
@@ -47,6 +56,9 @@ class GraphSmoothing(Algorithm):
     """
 
     name: ClassVar[str] = "graph-smoothing"
+    settings: ClassVar[type[Settings] | None] = GraphSmoothingSettings
+    uses_smoothness: ClassVar[bool] = False
+    allocates: ClassVar[bool] = False
     activation: ClassVar[Activation] = Activation.POISSON
     needs_clip: ClassVar[bool] = True
     mechanisms: ClassVar[tuple[str, ...]] = ("gaussian",)

@@ -17,9 +17,9 @@ Rules that hold here:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -27,12 +27,26 @@ from coordinator_free.agent import Setting
 from coordinator_free.agents.personal.graph_smoothing import NOTHING, GraphSmoothing
 from coordinator_free.agents.personal.smoothing import Smoothed, kernel, smooth
 from coordinator_free.agents.settings import SettingError
+from coordinator_free.algorithm import PARAMETER, Positive, Settings
 from coordinator_free.privacy.mechanisms import GRID, Mechanism, mechanism
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.problem.losses import Squared
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray
 from topology.network import Network, from_edges
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphSmoothingTwiceSettings(Settings):
+    """Of graph smoothing in two rounds."""
+
+    mu: Positive | None = None
+    """Only the default of ``finish_mu``."""
+    finish_mu: Positive | None = None
+    """Of the free finish."""
+    prior: Literal["shared", "per-coordinate"] | None = field(default=None, metadata=PARAMETER)
+    clip_2: Positive | None = field(default=None, metadata=PARAMETER)
+    """The clip of the second round. Default: half of ``privacy.clip``."""
 
 
 class GraphSmoothingTwice(GraphSmoothing):
@@ -45,6 +59,8 @@ class GraphSmoothingTwice(GraphSmoothing):
     """
 
     name: ClassVar[str] = "graph-smoothing-2r"
+    settings: ClassVar[type[Settings] | None] = GraphSmoothingTwiceSettings
+    allocates: ClassVar[bool] = True
     finish_weight: ClassVar[str | None] = "finish_mu"
 
     def __init__(self, setting: Setting) -> None:

@@ -12,14 +12,14 @@ algorithm, the whole budget on one release. The free finish then pulls with the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.personal.anchors import Anchor
+from coordinator_free.agents.personal.anchors import Anchor, AnchorSettings, idle_of
 from coordinator_free.agents.personal.asynchronous import Asynchronous
-from coordinator_free.algorithm import Attack
+from coordinator_free.algorithm import Attack, Settings
 from coordinator_free.privacy.mechanisms import Mechanism
 from coordinator_free.release import FloatArray, Release
 from topology.network import Network
@@ -33,7 +33,9 @@ class Propagation(Asynchronous):
     """
 
     name: ClassVar[str] = "propagation"
-    needs_mu: ClassVar[bool] = True
+    settings: ClassVar[type[Settings] | None] = AnchorSettings
+    uses_smoothness: ClassVar[bool] = False
+    allocates: ClassVar[bool] = False
     needs_clip: ClassVar[bool] = True
     attacked_by: ClassVar[Attack] = Attack.ANCHORS
 
@@ -44,6 +46,10 @@ class Propagation(Asynchronous):
         self._anchor: FloatArray | None = None
 
     calibrate = staticmethod(Anchor.calibrate)
+
+    @classmethod
+    def idle(cls, settings: Any) -> Mapping[str, str]:
+        return idle_of(settings.anchor)
 
     @staticmethod
     def charged(updates: int) -> int:

@@ -12,21 +12,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.personal.anchors import Anchor
+from coordinator_free.agents.personal.anchors import Anchor, AnchorSettings, idle_of
 from coordinator_free.agents.personal.coordinate_descent import CoordinateDescent
 from coordinator_free.agents.settings import SettingError
-from coordinator_free.algorithm import Attack
+from coordinator_free.algorithm import PARAMETER, Attack, Count, Positive, Settings
 from coordinator_free.privacy.mechanisms import Mechanism
 from coordinator_free.release import FloatArray, Release
 
 UPDATES = 10
 """Releases of the warm start, the anchor included, where ``warm_updates`` is not given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmStartSettings(AnchorSettings):
+    """Of a private warm start."""
+
+    warm_updates: Count | None = field(default=None, metadata=PARAMETER)
+    """Releases of the warm start, the anchor included."""
+    warm_epsilon: Positive | None = field(default=None, metadata=PARAMETER)
+    """The anchor's part of the budget."""
+    warm_mechanism: str | None = field(default=None, metadata=PARAMETER)
+    warm_clip: Positive | None = field(default=None, metadata=PARAMETER)
 
 
 class WarmStart(CoordinateDescent):
@@ -39,6 +51,8 @@ class WarmStart(CoordinateDescent):
     """
 
     name: ClassVar[str] = "warm-start"
+    settings: ClassVar[type[Settings] | None] = WarmStartSettings
+    allocates: ClassVar[bool] = False
     events: ClassVar[frozenset[str]] = frozenset()
     releases_its_model: ClassVar[bool] = False
     seeks_the_objective: ClassVar[bool] = False
@@ -65,6 +79,10 @@ class WarmStart(CoordinateDescent):
         )
         self._anchor: FloatArray | None = None
 
+    @classmethod
+    def idle(cls, settings: Any) -> Mapping[str, str]:
+        return idle_of(settings.anchor)
+
     @staticmethod
     def calibrate(
         mechanism: str, releases: int, epsilon: float, delta: float, learning: Mapping[str, Any], dimension: int
@@ -77,14 +95,13 @@ class WarmStart(CoordinateDescent):
         from coordinator_free.privacy.accounting import AccountingError, calibrate
         from coordinator_free.privacy.analytic_gaussian import gaussian_mu
 
-        given = {**learning, **learning.get("parameters", {})}
-        first = float(given.get("warm_epsilon", math.nan))
+        first = float(learning.get("warm_epsilon", math.nan))
         if not 0.0 < first < epsilon:
             raise AccountingError(
                 f"learning.warm_epsilon = {first}; accepted: above 0, below privacy.epsilon {epsilon}"
             )
-        family = str(given.get("warm_mechanism", mechanism))
-        warm = warm_updates(given, releases)
+        family = str(learning.get("warm_mechanism", mechanism))
+        warm = warm_updates(learning, releases)
         if mechanism == family == "gaussian":
             ours, whole = gaussian_mu(first, delta), gaussian_mu(epsilon, delta)
             anchor = 1.0 / ours

@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from node.configuration.reading import Configuration, set_value
+from node.configuration.reading import set_value
+from node.configuration.sections import Configuration
 from node.experiments.charts import Panel
 from node.experiments.trial import Trial, configured, play, seeded
 

@@ -120,8 +120,8 @@ def pooled_optimum(trial: Trial) -> FloatArray:
         The minimiser, shape (d,).
     """
     n, learning, problems = trial.preparation.agents, trial.preparation.configuration.learning, trial.problems
-    capacity, rho = learning.capacity or CAPACITY, (learning.rho or 1.0)
-    curvature = rho if learning.regulariser == "shared" else n * rho
+    capacity, rho = learning.get("capacity") or CAPACITY, (learning.get("rho") or 1.0)
+    curvature = rho if learning.get("regulariser") == "shared" else n * rho
     zero = np.zeros(trial.preparation.dealt.dimension)
     if len({problem.records for problem in problems}) == 1:
         x, y = np.concatenate([p.x for p in problems]), np.concatenate([p.y for p in problems])

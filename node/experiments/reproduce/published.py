@@ -37,7 +37,7 @@ class _AlphaARound:
         dimension: int,  # noqa: ARG004
     ) -> FloatArray:
         """1 / alpha for each round: the printed claim."""
-        return np.full(releases, 1.0 / float(learning["parameters"]["alpha"]))
+        return np.full(releases, 1.0 / float(learning["alpha"]))
 
 
 class PublishedDual(_AlphaARound, DualPerturbation):

@@ -13,7 +13,8 @@ from coordinator_free.privacy.accounting import calibrate, total
 from coordinator_free.privacy.budgets import BudgetError, by_levels
 from coordinator_free.problem.losses import LOGISTIC, SQUARED
 from coordinator_free.twin.run import run_asynchronous
-from node.configuration.reading import ConfigurationError, from_table
+from node.configuration.reading import from_table
+from node.configuration.refusals import ConfigurationError
 from node.dealing.budgets import dealt_by_levels, from_file
 from node.dealing.folder import prepare
 
@@ -138,7 +139,7 @@ def test_a_configuration_deals_own_budgets() -> None:
 
 def test_rounds_have_no_room_for_silence() -> None:
     table = schools(levels=[[0.5, 0.0], [0.5, 1.0]])
-    table["learning"] = {"algorithm": "pvp", "loss": "logistic"}
+    table["learning"] = {"algorithm": "pvp", "loss": "logistic", "capacity": 1.0, "rho": 1.0, "penalty": 1.0}
     table["data"] = {"source": "breast-cancer", "agents": 10}
     with pytest.raises(ConfigurationError, match="would opt out"):
         prepare(from_table(table))

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from node.configuration.reading import Configuration, dump, from_table, load
+from node.configuration.public import dump
+from node.configuration.reading import from_table, load
+from node.configuration.sections import Configuration
 from node.dealing.folder import deal_run, prepare
 from node.folder.manifest import RunFolderError, read_manifest
 from node.worlds import limits

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from coordinator_free.faults.targets import bisection, targets
-from node.configuration.reading import ConfigurationError, dump, from_table, load
+from node.configuration.public import dump
+from node.configuration.reading import from_table, load
+from node.configuration.refusals import ConfigurationError
 from node.dealing.folder import prepare
 from tests.helpers.tables import public
 

@@ -11,17 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.configuration.reading import (
-    Configuration,
-    ConfigurationError,
-    _toml_key,
-    _toml_value,
-    dump,
-    from_table,
-    load,
-    public_digest,
-    public_part,
-)
+from node.configuration.public import dump, public_digest, public_part
+from node.configuration.reading import from_table, load
+from node.configuration.refusals import ConfigurationError
+from node.configuration.sections import Configuration
+from node.configuration.writing import _toml_key, toml_value
 from tests.helpers.places import ROOT
 from tests.helpers.tables import private, public
 
@@ -33,6 +27,12 @@ def complaint(table: dict[str, Any]) -> str:
     assert "\n" not in message
     return message
 
+
+OPEN = {"algorithm": "coordinator_free.agents.personal.coordinate_descent:CoordinateDescent"}
+"""An algorithm that is named as one of the user's own is, so that its parameters are free."""
+
+NESTED = {"k": [1, 2], "s": {"a": 1}}
+PROPAGATION = {"algorithm": "propagation", "smoothness": None}
 
 BAD = [
     ({"learning": {"muu": 1.0}}, ["learning.muu", "learning.mu"]),
@@ -55,7 +55,10 @@ BAD = [
     ({"learning": {"smoothness": "eigenvalue"}}, ['learning.smoothness = "eigenvalue"', "positive number"]),
     ({"learning": {"smoothness": -1.0}}, ["learning.smoothness = -1.0", "positive number"]),
     ({"learning": {"start": "local"}}, ['learning.start = "local"', "private run"]),
-    ({"learning": {"anchor": "local"}}, ['learning.anchor = "local"', "private run"]),
+    (
+        {"learning": PROPAGATION | {"anchor": "local"}},
+        ['learning.anchor = "local"', "private run"],
+    ),
     ({"learning": {"mu": None}}, ["learning.mu", "greater than 0"]),
     ({"learning": {"mu": math.nan}}, ["learning.mu = nan"]),
     ({"learning": {"loss": "hinge"}}, ["learning.loss", "hinge", "logistic"]),
@@ -121,7 +124,7 @@ def test_a_configuration_cannot_be_changed() -> None:
         configuration.run.seed = 3
 
 
-@pytest.mark.parametrize("table", [private(), public(), private(learning={"parameters": {"k": [1, 2], "s": {"a": 1}}})])
+@pytest.mark.parametrize("table", [private(), public(), private(learning=OPEN | {"parameters": NESTED})])
 def test_what_is_written_reads_back_the_same(table: dict[str, Any]) -> None:
     configuration = from_table(table)
     written = dump(configuration)
@@ -145,7 +148,7 @@ VALUES = st.recursive(
 
 @given(key=st.text(), value=VALUES)
 def test_every_value_survives_toml(key: str, value: Any) -> None:
-    assert tomllib.loads(f"{_toml_key(key)} = {_toml_value(value)}") == {key: value}
+    assert tomllib.loads(f"{_toml_key(key)} = {toml_value(value)}") == {key: value}
 
 
 # --- files and overrides ---------------------------------------------------------------------------------------------
@@ -167,7 +170,8 @@ def test_overrides_are_toml_values_or_bare_words(file: Path) -> None:
     changed = load(file, ["learning.mu=3", "topology.kind=complete", "run.seed=4", 'data.column="vr"'])
     assert (changed.learning.mu, changed.topology.kind, changed.run.seed) == (3.0, "complete", 4)
     assert changed.data.column == "vr"
-    assert load(file, ["learning.parameters.depth=2"]).learning.parameters == {"depth": 2}
+    own = load(file, [f"learning.algorithm={OPEN['algorithm']}", "learning.parameters.depth=2"])
+    assert own.learning.parameters == {"depth": 2}
 
 
 @pytest.mark.parametrize("override", ["learning.mu", "mu=3", ".=3", "learning.mu.deep=1"])

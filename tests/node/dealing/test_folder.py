@@ -18,7 +18,10 @@ from coordinator_free.privacy.mechanisms import mechanism
 from coordinator_free.privacy.noise import simulation_secret
 from coordinator_free.problem.losses import SQUARED
 from coordinator_free.problem.objective import LocalProblem
-from node.configuration.reading import Configuration, ConfigurationError, dump, from_table
+from node.configuration.public import dump
+from node.configuration.reading import from_table
+from node.configuration.refusals import ConfigurationError
+from node.configuration.sections import Configuration
 from node.dealing import folder as deal
 from node.dealing.folder import confidences, deal_run, prepare
 from node.folder.ledger import LedgerFile
@@ -189,7 +192,7 @@ def test_force_refuses_what_a_ledger_has_no_room_for(tmp_path: Path) -> None:
     before = contents(folder)
     with pytest.raises(ConfigurationError, match=r"agent-0003/ledger\.jsonl is spent: .* the budget is 2"):
         deal_run(from_table(private()), folder, force=True)
-    free = private(privacy={"mechanism": "none", "epsilon": None, "delta": None})
+    free = private(privacy={"mechanism": "none", "epsilon": None, "delta": None, "clip": None})
     with pytest.raises(ConfigurationError, match="of a run with a budget"):
         deal_run(from_table(free), folder, force=True)
     assert contents(folder) == before
@@ -198,7 +201,7 @@ def test_force_refuses_what_a_ledger_has_no_room_for(tmp_path: Path) -> None:
 
 def test_force_refuses_a_budget_after_releases_without_one(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    deal_run(from_table(private(privacy={"mechanism": "none", "epsilon": None, "delta": None})), folder)
+    deal_run(from_table(private(privacy={"mechanism": "none", "epsilon": None, "delta": None, "clip": None})), folder)
     with pytest.raises(ConfigurationError, match="of a run without a budget"):
         deal_run(from_table(private()), folder, force=True)
 
@@ -266,7 +269,7 @@ def problem() -> LocalProblem:
     [(3.0, 3.5), ("bound", 2.0 + 0.5), ("data", problem().smoothness_of_data())],
 )
 def test_two_lambda_is_always_added_to_the_smoothness(setting: Any, expected: float) -> None:
-    configuration = from_table(private(privacy={"mechanism": "none", "epsilon": None, "delta": None}))
+    configuration = from_table(private(privacy={"mechanism": "none", "epsilon": None, "delta": None, "clip": None}))
     learning = configuration.learning.model_copy(update={"smoothness": setting})
     chosen = configuration.model_copy(update={"learning": learning})
     dealt = prepare(configuration).dealt

@@ -15,7 +15,8 @@ from coordinator_free.problem import baselines
 from coordinator_free.problem.losses import LOGISTIC
 from coordinator_free.problem.objective import LocalProblem
 from node.cli import main
-from node.configuration.reading import dump, from_table
+from node.configuration.public import dump
+from node.configuration.reading import from_table
 from node.dealing.folder import deal_data
 from node.experiments.charts import drawn_marks
 from node.experiments.compare import check, compare, half_width, marks, named, parquet, picture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from node.cli import main
-from node.configuration.reading import ConfigurationError
+from node.configuration.refusals import ConfigurationError
 from node.experiments.reproduce.figure import FigureError, Request, Setting
 from node.experiments.reproduce.registry import FIGURES, planned, reproduce
 from tests.helpers.paper_data import adult_folder, small_overrides

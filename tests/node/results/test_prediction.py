@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from node.commands.predict import predict
-from node.configuration.reading import ConfigurationError, load
+from node.configuration.reading import load
+from node.configuration.refusals import ConfigurationError
 from node.folder.manifest import read_manifest
 from node.folder.run import read_run
 from node.results.prediction import PredictionError, features_of

@@ -51,7 +51,7 @@ def _reduce(figure: Figure, request: Request, settings: list[Setting]) -> Reprod
     objectives: dict[int, Objective] = {}
     runs, mu = request.runs(figure.runs), MU
     for setting, seed, trial in request.trials(settings, runs):
-        mu = trial.preparation.configuration.learning.mu or MU
+        mu = trial.preparation.configuration.learning.get("mu") or MU
         if seed not in objectives:
             objectives[seed] = Objective(trial, mu)
         curves[setting.key[0]].append(_curve(trial, objectives[seed]))

@@ -1,0 +1,241 @@
+"""Every setting, with every algorithm, is used or refused; what a run's folder says is what the run uses."""
+
+from __future__ import annotations
+
+import inspect
+import tomllib
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator_free.agents.personal import anchors
+from coordinator_free.agents.registry import KNOWN, algorithm, own_settings, users_of
+from node.configuration.learning import configuration_type, settings_of
+from node.configuration.public import dump
+from node.configuration.reading import from_table, load_dealt
+from node.configuration.refusals import ConfigurationError
+from node.configuration.sections import ClockSection, Configuration, LearningSection, PrivacySection
+from node.configuration.usage import unused
+from node.dealing.folder import prepare
+
+ROOT = Path(__file__).parents[3]
+
+NEEDED: dict[str, dict[str, Any]] = {
+    "coordinate-descent": {"mu": 1.0},
+    "propagation": {"mu": 1.0},
+    "warm-start": {"mu": 1.0, "parameters": {"warm_epsilon": 0.5, "warm_updates": 2}},
+    "gossip-admm": {"mu": 1.0},
+    "graph-smoothing": {},
+    "graph-smoothing-2r": {"loss": "squared"},
+    "averaging": {"step": 0.01},
+    "gradient-descent": {"step": 0.01},
+    **{name: {"capacity": 2.0, "rho": 1.0, "penalty": 1.0} for name in ("admm", "m-admm", "dvp", "pvp")},
+    "pp": {"capacity": 2.0, "rho": 50.0, "penalty": 50.0},
+}
+MECHANISM = {"dvp": "gamma-norm", "pp": "gamma-norm"}
+SHARED: dict[str, Any] = {
+    "learning.loss": "squared",
+    "learning.regularisation": 0.3,
+    "learning.smoothness": 3.0,
+    "learning.finish": True,
+    "privacy.epsilon": 1.5,
+    "privacy.delta": 1e-4,
+    "privacy.clip": 0.7,
+    "privacy.allocation": "increasing",
+    "privacy.r": 0.9,
+    "privacy.levels": [[1.0, 2.5]],
+    "privacy.observer": "as_published",
+    "privacy.colluders": 1,
+    "privacy.dropouts": 1,
+    "clock.rate": 3.0,
+    "clock.updates": 7,
+    "clock.drift": 0.1,
+    "clock.skew": 0.1,
+}
+OWN: dict[str, Any] = {
+    "mu": 2.0,
+    "finish_mu": 3.0,
+    "start": "local",
+    "anchor": "zero",
+    "anchor_scale": 2.0,
+    "anchor_regularisation": 2.0,
+    "warm_updates": 3,
+    "warm_epsilon": 0.25,
+    "warm_mechanism": "gamma-norm",
+    "warm_clip": 0.5,
+    "prior": "per-coordinate",
+    "model_norm": 2.0,
+    "clip_2": 0.2,
+    "rho": 60.0,
+    "capacity": 2.5,
+    "penalty": 60.0,
+    "penalty_growth": 1.5,
+    "penalties": [1.0, 1.0, 1.0, 1.0],
+    "theta": 0.5,
+    "regulariser": "shared",
+    "pvp_form": "as_published",
+    "last_round": "dvp",
+    "kappa": 0.5,
+    "aggregation": "push-sum",
+    "weighting": "equal",
+    "step": 0.02,
+    "push_rounds": 5,
+    "local": "output-perturbation",
+    "local_steps": 3,
+    "iterate": "tail",
+    "amplification": True,
+    "momentum": 0.5,
+}
+IN_PARAMETERS = {"warm_updates", "warm_epsilon", "warm_mechanism", "warm_clip", "prior", "model_norm", "clip_2"}
+
+
+def private(name: str) -> bool:
+    return algorithm(name).mechanisms != ()
+
+
+def table(name: str, changes: dict[str, Any] | None = None) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "run": {"seed": 1},
+        "data": {"source": "synthetic", "agents": 4, "dimension": 3, "records": [5, 6]},
+        "topology": {"kind": "ring"},
+        "learning": {"algorithm": name, "loss": "logistic", **NEEDED[name]},
+        "clock": {"updates": 4},
+        "privacy": {},
+    }
+    if algorithm(name).uses_smoothness:
+        made["learning"]["smoothness"] = 2.0
+    if private(name):
+        made["privacy"] = {"mechanism": MECHANISM.get(name, "gaussian"), "epsilon": 1.0, "delta": 1e-3, "clip": 1.0}
+    for path, value in (changes or {}).items():
+        section, _, key = path.partition(".")
+        *inner, last = key.split(".")
+        place = made[section]
+        for part in inner:
+            place[part] = place = dict(place.get(part, {}))
+        place[last] = value
+    return made
+
+
+@cache
+def given_to_agents(text: str) -> str:
+    """All that the agents of a configuration are made from."""
+    preparation = prepare(from_table(eval(text)))
+    return repr([preparation.public(agent) for agent in range(preparation.agents)])
+
+
+def spelled(name: str) -> str:
+    return f"learning.{'parameters.' if name in IN_PARAMETERS else ''}{name}"
+
+
+PATHS = {**SHARED, **{spelled(name): value for name, value in OWN.items()}}
+
+
+def test_all_settings_are_tried() -> None:
+    """A new setting must be added to the tables above."""
+    own = {spelled(field.name) for name in KNOWN for field in fields(own_settings(name))}  # type: ignore[arg-type]
+    shared = {
+        *(f"learning.{key}" for key in LearningSection.model_fields if key != "algorithm"),
+        *(f"privacy.{key}" for key in PrivacySection.model_fields if key not in ("mechanism", "budgets")),
+        *(f"clock.{key}" for key in ClockSection.model_fields),
+    }
+    assert own | shared == set(PATHS)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_every_setting_is_used_or_refused(name: str) -> None:
+    wrong = []
+    before = given_to_agents(repr(table(name)))
+    for path, value in PATHS.items():
+        if path == "learning.loss" and "loss" in NEEDED[name]:
+            continue
+        changed = table(name, {path: value})
+        if path == "privacy.r":
+            changed["privacy"]["allocation"] = "increasing"
+        if path == "learning.aggregation" and name in users_of("push_rounds"):
+            changed["learning"]["push_rounds"] = 5
+        try:
+            configuration = from_table(changed)
+            assert path not in unused(configuration)
+            if given_to_agents(repr(changed)) == before:
+                wrong.append(path)
+        except ValueError as error:
+            if path.rpartition(".")[2] not in str(error):
+                wrong.append(f"{path}: {error}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_every_setting_that_an_algorithm_declares_is_read_in_its_code(name: str) -> None:
+    kind = algorithm(name)
+    ours = [parent for parent in kind.__mro__ if parent.__module__.startswith("coordinator_free.")]
+    modules = {inspect.getmodule(parent) for parent in ours}
+    text = "\n".join(inspect.getsource(module) for module in (*modules, anchors) if module is not None)
+    unread = [field.name for field in fields(own_settings(name)) if f'"{field.name}"' not in text]  # type: ignore[arg-type]
+    assert unread == [] if name != "graph-smoothing-2r" else unread == ["mu"]  # the default of finish_mu
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_run_folder_shows_only_what_the_run_uses(name: str) -> None:
+    configuration = from_table(table(name))
+    written = tomllib.loads(dump(configuration))
+    for path in unused(configuration):
+        section, _, key = path.partition(".")
+        assert key not in written.get(section, {})
+    again = from_table(written)
+    assert dump(again) == dump(configuration)
+    assert settings_of(again.learning) == settings_of(configuration.learning)
+
+
+REFUSED = [
+    ("coordinate-descent", {"learning.aggregation": "masked-sum"}, ["learning.aggregation", "gradient-descent"]),
+    ("coordinate-descent", {"privacy.observer": "sum"}, ["privacy.observer", "averaging, gradient-descent"]),
+    ("coordinate-descent", {"learning.rho": 3.0}, ["learning.rho = 3.0", "gossip-admm", "pvp"]),
+    ("graph-smoothing", {"learning.parameters.priorr": "shared"}, ["learning.parameters.prior?"]),
+    ("coordinate-descent", {"learning.parameters": {"priorr": 1}}, ["learning.parameters"]),
+    ("gradient-descent", {"learning.finish": True, "learning.finish_mu": 2.0}, ["learning.finish_mu", "warm-start"]),
+    ("gradient-descent", {"learning.finish": True}, ["learning.kappa"]),
+    ("coordinate-descent", {"privacy.as_published": True}, ["privacy.as_published is not a known setting"]),
+    ("admm", {"privacy.clip": 1.0}, ["privacy.clip = 1.0", "privacy.mechanism"]),
+    ("pvp", {"clock.rate": 3.0}, ["clock.rate = 3.0", "coordinate-descent"]),
+    ("coordinate-descent", {"topology.seed": 3}, ["topology.seed = 3", "random-regular"]),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "words"), REFUSED)
+def test_a_setting_without_effect_is_an_error_that_says_why(
+    name: str, changes: dict[str, Any], words: list[str]
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        from_table(table(name, changes))
+    assert [word for word in words if word not in str(caught.value)] == []
+
+
+def test_the_run_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    old = table("coordinate-descent", {"learning.rho": 3.0, "privacy.as_published": False, "privacy.colluders": 0})
+    old["learning"]["parameters"] = {"priorr": 1}
+    path = tmp_path / "config.toml"
+    sections = [f"[{name}]\n" + "\n".join(f"{k} = {_toml(v)}" for k, v in part.items()) for name, part in old.items()]
+    path.write_text("\n".join(sections))
+    configuration = load_dealt(path)
+    assert configuration.learning.get("mu") == 1.0
+    assert "rho" not in dump(configuration)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k} = {_toml(v)}" for k, v in value.items()) + "}"
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value).replace("'", '"')
+
+
+def test_the_settings_of_every_algorithm_are_documented() -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text()
+    missing = [name for name in OWN if users_of(name) and f"`{name}`" not in text]
+    assert missing == []
+
+
+def test_the_type_of_a_configuration_is_made_once() -> None:
+    assert configuration_type("admm") is configuration_type("admm")
+    assert issubclass(configuration_type("admm"), Configuration)
