@@ -33,7 +33,7 @@ def configured(table: dict[str, Any], changes: dict[str, Any], seed: int) -> Pre
         section, key = path.split(".")
         table.setdefault(section, {})[key] = value
     table["run"] = {"seed": seed, "simulation": table.get("privacy", {}).get("mechanism", "none") != "none"}
-    return prepare(from_table(table))
+    return prepare(from_table(table, lenient=True))
 
 
 def agents_of(preparation: Preparation) -> list[Agent]:

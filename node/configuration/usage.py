@@ -108,8 +108,6 @@ def _network(c: Configuration) -> dict[str, str]:
     if algorithm(c.learning.algorithm).activation is not Activation.ROUNDS:
         why = f"{c.learning.algorithm} has no rounds in which an agent waits for its neighbours"
         found |= {"silent": why, "on_silent": why}
-    elif network.on_silent == "wait":
-        found["silent"] = 'with network.on_silent = "wait" an agent waits however long'
     if network.bandwidth is None and all(link.bandwidth is None for link in network.link):
         found |= dict.fromkeys(("bucket", "queue"), "no network.bandwidth limits what passes")
     if network.reordering == 0 and not any(link.reordering for link in network.link):

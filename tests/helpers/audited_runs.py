@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
 from coordinator_free.release import Release
 from node.audit.auditor import audit
 from node.audit.report import Audit
-from node.configuration.reading import load
+from node.configuration.reading import from_table
 from node.dealing.folder import deal_run
 from node.wire import Refused, decode
 from tests.helpers.documents import conforms
@@ -58,7 +59,7 @@ def deal(
         privacy=privacy, smoothness=smoothness, algorithm=algorithm, records=records, dimension=dimension
     )
     configuration.write_text(text)
-    deal_run(load(configuration, []), folder)
+    deal_run(from_table(tomllib.loads(text), name=folder.name, lenient=True), folder)
     return with_known_noise(folder)
 
 

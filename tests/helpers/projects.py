@@ -29,6 +29,8 @@ def table(**changes: dict[str, Any]) -> dict[str, Any]:
         "privacy": {"mechanism": "gaussian", "epsilon": 2.0, "delta": 1e-3, "clip": 1.0},
         "network": {"transport": "tcp", "linger": 30.0, "deadline": 90.0},
     }
+    if "algorithm" in changes.get("learning", {}):
+        sections["learning"], sections["clock"] = {"loss": "logistic"}, {}
     for name, section in changes.items():
         sections[name] = {} if section.get("mechanism") == "none" else sections.get(name, {})
         sections[name] = sections[name] | section

@@ -95,13 +95,14 @@ class WarmStart(CoordinateDescent):
         from coordinator_free.privacy.accounting import AccountingError, calibrate
         from coordinator_free.privacy.analytic_gaussian import gaussian_mu
 
-        first = float(learning.get("warm_epsilon", math.nan))
+        given = {**learning, **learning.get("parameters", {})}
+        first = float(given.get("warm_epsilon", math.nan))
         if not 0.0 < first < epsilon:
             raise AccountingError(
                 f"learning.warm_epsilon = {first}; accepted: above 0, below privacy.epsilon {epsilon}"
             )
-        family = str(learning.get("warm_mechanism", mechanism))
-        warm = warm_updates(learning, releases)
+        family = str(given.get("warm_mechanism", mechanism))
+        warm = warm_updates(given, releases)
         if mechanism == family == "gaussian":
             ours, whole = gaussian_mu(first, delta), gaussian_mu(epsilon, delta)
             anchor = 1.0 / ours
