@@ -221,7 +221,7 @@ def test_every_example_is_a_configuration() -> None:
 
 def test_masks_without_the_package_that_makes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     learning = {"algorithm": "gradient-descent", "aggregation": "masked-sum", "step": 1.0, "mu": None, "finish": None}
-    table = private(learning=learning)
+    table = private(learning=learning, clock={"rate": None})
     assert from_table(table).learning.aggregation == "masked-sum"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r'learning\.aggregation = "masked-sum".*cryptography.*"secure"'):

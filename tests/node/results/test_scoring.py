@@ -254,7 +254,7 @@ def test_gradients_are_not_scored_as_models(tmp_path: Path) -> None:
         data={"source": "breast-cancer", "agents": 4, "dimension": None},
         topology={"kind": "complete"},
         learning=learning,
-        clock={"updates": 5},
+        clock={"updates": 5, "rate": None},
     )
     run = finished(tmp_path / "run", table)
     results, details = read(run), read(run, "details.json")
