@@ -146,6 +146,7 @@ class Fixed:
     decision: Decision
 
     def choose(self, first: FloatArray, second: FloatArray, delta: float, confidence: float) -> Decision:  # noqa: ARG002
+        """The decision, whatever the scores."""
         return self.decision
 
 
@@ -161,6 +162,7 @@ class BestThreshold:
     candidates: int = 400
 
     def choose(self, first: FloatArray, second: FloatArray, delta: float, confidence: float) -> Decision:
+        """The decision whose bound is the largest."""
         level = (1.0 - confidence) / 2.0
         best, chosen = -1.0, Decision(self.directions[0], 0.0)
         for direction in self.directions:

@@ -1,4 +1,4 @@
-"""Releases against ledgers: was every recorded release charged, once, as the configuration asks?
+"""Releases against ledgers: every recorded release must be charged once, as the configuration asks.
 
 Rules that hold here:
 - Values only: logs and ledgers are read elsewhere.

@@ -48,6 +48,7 @@ class CoordinateSteps(Attacker):
     """Coordinate descent: whole runs are made anew, many at once, and their exact likelihood ratio is the score."""
 
     def attack(self, agent: int, trials: int, record: int | None) -> Attempt:
+        """Make whole runs of the agent anew, with either record."""
         world, noise = self._environment(agent), self._fresh(agent)
         at = sampled_states(world, self._agents[agent].vectors(), RUNS, noise)
         worst = worst_alternative(world, at, record=record, row_bound=self._row_bound(self._agents[agent]))
@@ -55,9 +56,11 @@ class CoordinateSteps(Attacker):
         return Attempt(scores, worst.replacement.record, worst.attained, trials)
 
     def residuals(self, agent: int, record: int) -> FloatArray:
+        """What each release tells beyond all records but one: a gradient plus noise, shape (T, p)."""
         return reconstruction.residuals(self._environment(agent), self._agents[agent].vectors(), record)
 
     def membership(self, agent: int) -> Scorer:
+        """How far the agent's releases move along a record's gradient."""
         world, vectors = self._environment(agent), self._agents[agent].vectors()
         return lambda x, y: membership.gradient_scores(world, vectors, x, y)
 
@@ -70,6 +73,7 @@ class Minimisers(Attacker):
     """The ADMM family with noise added to the minimiser: what a round minimised shows a missing record."""
 
     def residuals(self, agent: int, record: int) -> FloatArray:
+        """What each round's minimiser tells beyond all records but one, shape (T, p)."""
         return _residuals_of_rounds(self._agents[agent], record)
 
 
@@ -85,6 +89,7 @@ class HiddenNoise(Attacker):
         """Public bound of a row's L2 norm."""
 
     def attack(self, agent: int, trials: int, record: int | None) -> Attempt:
+        """Draw each round's noise anew at its recorded state, with either record."""
         if not self._private:
             return super().attack(agent, trials, record)
         observed = self._agents[agent]
@@ -113,13 +118,16 @@ class Objectives(HiddenNoise):
     """The ADMM family with noise in each round's objective (dual and penalty perturbation)."""
 
     def rounds(self, observed: Observed) -> list[perturbed_objectives.Round]:
+        """Every round, observed along the recorded releases."""
         make = cast("type[DualPerturbation]", observed.make)
         return perturbed_objectives.observe(make, observed.setting, observed.recorded, observed.heard)
 
     def bound(self, observed: Observed) -> float:
+        """Public bound of a row's L2 norm."""
         return cast("DualPerturbation", observed.code()).row_bound
 
     def residuals(self, agent: int, record: int) -> FloatArray:
+        """What each round's minimiser tells beyond all records but one, shape (T, p)."""
         return _residuals_of_rounds(self._agents[agent], record)
 
 
@@ -127,6 +135,7 @@ class PerturbedAnchors(HiddenNoise):
     """One release of a perturbed local objective's minimiser; all later releases follow from released values."""
 
     def rounds(self, observed: Observed) -> list[perturbed_objectives.Round]:
+        """The one round of the anchor, release 0."""
         setting, code = observed.setting, observed.code()
         curvature, mechanism = Anchor(setting).perturbation()
         first = [replace(r, vector=noised_part(code, r)) for r in observed.recorded if r.index == 0]
@@ -135,6 +144,7 @@ class PerturbedAnchors(HiddenNoise):
         ]
 
     def bound(self, observed: Observed) -> float:
+        """Public bound of a row's L2 norm."""
         return Anchor(observed.setting).row_bound
 
 
@@ -142,6 +152,7 @@ class LocalSteps(Attacker):
     """Noisy local steps of which only the end is released: the steps are run again, with either record."""
 
     def attack(self, agent: int, trials: int, record: int | None) -> Attempt:
+        """Run the agent's local steps again, with either record."""
         observed = self._agents[agent]
         descent = _descent(observed)
         if descent is None:
@@ -185,6 +196,7 @@ class MaskedSums(Attacker):
         return masked_sums.overhear(agents, self._agents[0].heard)
 
     def noise(self) -> Recovered:
+        """The noise of each sum, as if agent 0 had released it."""
         found = Recovered()
         if not self._private:
             return found
@@ -198,6 +210,7 @@ class MaskedSums(Attacker):
         return found
 
     def guesses(self) -> Guesses | None:
+        """Guesses at the signs of single parties' numbers; None where no sum could be made again."""
         try:
             guesses, right, p_value = masked_sums.guessed(self._sums)
         except InversionError:

@@ -42,6 +42,7 @@ class Sum:
 
     @property
     def noise(self) -> FloatArray:
+        """The noise in the sum, shape (p,)."""
         return self.value - self.exact
 
 

@@ -1,4 +1,4 @@
-"""Membership inference: which records did an agent train on, judged from its releases?
+"""Membership inference: which records an agent trained on, judged from its releases.
 
 The observer holds a record and the agent's releases, but not the other records. Members are an agent's training
 records, non-members its held-out ones, which come from the same source.

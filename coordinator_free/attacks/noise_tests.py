@@ -74,12 +74,14 @@ class NoiseVerdict:
 
     @property
     def p_value(self) -> float:
+        """Of all tests together, by Bonferroni; 0 where a release is off the grid."""
         if self.off_grid:
             return 0.0
         return min([1.0, *(test.p_value * len(self.tests) for test in self.tests)])
 
     @property
     def ok(self) -> bool:
+        """Whether a correct mechanism would pass like this."""
         return self.p_value >= self.level
 
     @property

@@ -36,8 +36,9 @@ class Objective:
     linear: FloatArray
 
     def remainder(self, problem: LocalProblem, capacity: float, released: FloatArray | None = None) -> FloatArray:
-        """-grad J at each f (..., d), by default the recorded release: zero at J's minimiser, where the noise is in the
-        objective that noise.
+        """-grad J at each f (..., d), by default the recorded release.
+
+        Zero at J's minimiser; where noise is in the objective, that noise.
         """
         f = self.release.vector if released is None else released
         slopes = problem.loss.slope(f @ problem.x.T, problem.y)

@@ -1,4 +1,4 @@
-"""Side channels: do release times or sizes tell an agent's data size or values?
+"""Side channels: whether release times or sizes tell an agent's data size or values.
 
 Epsilon covers the content of releases, not their times and sizes. Here each measure of an agent's traffic is
 correlated, over agents, with each number of its data.

@@ -36,6 +36,7 @@ class Evidence:
 
     @property
     def run(self) -> RunFolder:
+        """The run's folder."""
         return self.recording.run
 
     def records(self, agent: int) -> int:

@@ -1,4 +1,4 @@
-"""The noise's part of an audit: is the noise in the releases what the ledgers charged?"""
+"""The noise's part of an audit: whether the noise in the releases is what the ledgers charged."""
 
 from __future__ import annotations
 

@@ -128,6 +128,7 @@ class Audit:
 
     @property
     def ok(self) -> bool:
+        """Whether there is no finding."""
         return not self.findings
 
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Re-execution: does each agent's code, with shard, secret and inputs, make every recorded release again?
+"""Re-execution: each agent's code, with shard, secret and inputs, must make every recorded release again.
 
 Rules that hold here:
 - On the build that made the run the comparison is bit for bit. On another one it is to 1e-9 before the noise, hence to
@@ -44,13 +44,16 @@ class Difference:
     computed_from: str
 
     def in_words(self) -> str:
+        """One line."""
         return f"agent {self.agent} release {self.index}: {self.reason}; computed from {self.computed_from}"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``differences``: the first of each agent, in the order in which they were recorded; ``findings``: frames that are
-    wrong by themselves; ``exact``: whether the comparison was bit for bit; ``missing``: releases that are nowhere;
+    """What a re-execution came to.
+
+    ``differences``: the first of each agent, in the order in which they were recorded. ``findings``: frames that are
+    wrong by themselves. ``exact``: whether the comparison was bit for bit. ``missing``: releases that are nowhere.
     ``stopped``: where an agent could not be followed further, because what it used is missing.
     """
 
@@ -66,6 +69,7 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
+        """Whether every release was made again, none is missing, and there is one."""
         wrong = self.differences or self.findings
         return not wrong and not self.stopped and self.missing == 0 and self.releases > 0
 
