@@ -89,16 +89,21 @@ def test_laplace_runs_are_audited_too(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("anchor", "mechanism"), [("objective-perturbation", "gamma-norm"), ("output-perturbation", "gaussian")]
+    ("anchor", "mechanism", "accounted"),
+    [
+        # A pure epsilon of 1 is less at a delta, and less again by the known law of the loss.
+        ("objective-perturbation", "gamma-norm", 0.979),
+        ("output-perturbation", "gaussian", 1.0),
+    ],
 )
-def test_of_a_run_with_one_charged_release_the_rest_is_free(tmp_path, anchor, mechanism):
+def test_of_a_run_with_one_charged_release_the_rest_is_free(tmp_path, anchor, mechanism, accounted):
     privacy = f'mechanism = "{mechanism}"\nepsilon = 1.0\ndelta = 1e-3\nclip = 4.0'
     folder = deal(tmp_path / "one-shot", privacy, f'algorithm = "propagation"\nanchor = "{anchor}"')
     run_twin(folder)
     found = audited(folder, trials=200, agents=[0], secret=SECRET)
     assert found.ok, found.findings
     assert found.noise.releases == 8
-    assert found.agents[0].accounted == pytest.approx(1.0, rel=1e-2)  # pure 1 is less at a delta
+    assert found.agents[0].accounted == pytest.approx(accounted, rel=1e-2)
     assert found.agents[0].attacked is not None, found.agents[0]
     assert found.agents[0].attacked <= found.agents[0].accounted
 
