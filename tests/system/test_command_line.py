@@ -17,6 +17,7 @@ import pytest
 from node.folder.status import State, read_status
 from node.worlds.orphan import running_zygote
 from tests.helpers.clusters import AGENTS, table
+from tests.helpers.documents import conforms
 from tests.helpers.leaks import processes_of
 
 SOTTOVOCE = [sys.executable, "-m", "node.cli"]
@@ -83,6 +84,8 @@ def test_run_json_existing_folder_and_spent_ledger(tmp_path: Path) -> None:
     done = sottovoce("run", config, "--out", tmp_path / "run", "--json")
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)
+    conforms(results, "results")
+    conforms(json.loads((tmp_path / "run" / "manifest.json").read_text()), "manifest")
     assert results == json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["agents"] == AGENTS
     assert results["capture"]["complete"]
@@ -161,6 +164,7 @@ def test_the_launcher_killed_the_agents_finish_and_status_scores(tmp_path: Path)
     done = sottovoce("status", folder, "--json")
     assert done.returncode == 0, done.stderr
     status = json.loads(done.stdout)
+    conforms(status, "status")
     assert status["finished"] == AGENTS
     assert status["updates"] == status["planned"]
     assert status["failures"] == []

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from node.cli import application
 from node.dealing.graph_picture import draw
+from tests.helpers.documents import conforms
 from topology import families, files, spectrum
 from topology.network import Network
 
@@ -42,6 +43,7 @@ def invoke(*arguments: str) -> str:
 def test_json_is_one_document_with_every_fact(tmp_path: Path) -> None:
     document = json.loads(invoke(configuration(tmp_path, 'kind = "star"'), "--json"))
     facts = spectrum.facts(families.build("star", 12, 1))
+    conforms(document, "topology")
     assert document["kind"] == "star"
     assert document["digest"] == families.build("star", 12, 1).digest()
     assert document["bridges"] == [[0, j] for j in range(1, 12)]

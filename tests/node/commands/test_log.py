@@ -12,6 +12,7 @@ import pytest
 
 from node.cli import main
 from node.traffic.reader import TrafficLogReader
+from tests.helpers.documents import conforms
 from tests.helpers.speech import RUN, conversation, release, write_log
 
 MANIFEST = {
@@ -47,7 +48,9 @@ def test_info_in_words_and_as_json(log: Path, capsys: pytest.CaptureFixture[str]
     assert "complete: 40 releases of 4 agents" in words
     assert "mu = 20.0" in words
     assert exit_status("log", "info", log, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["releases"] == 40
+    document = json.loads(capsys.readouterr().out)
+    conforms(document, "log-info")
+    assert document["releases"] == 40
 
 
 def test_info_on_a_cut_log_tells_what_is_whole(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

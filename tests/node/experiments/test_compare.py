@@ -25,6 +25,7 @@ from node.experiments.reproduce.paper004.settings import printed_noise, theorem_
 from node.experiments.reproduce.registry import FIGURES, reproduce
 from node.experiments.trial import TrialError, configured, play, seeded
 from node.experiments.tune import parameters, tune, validation
+from tests.helpers.documents import conforms
 from tests.helpers.tables import private, public
 
 
@@ -104,6 +105,7 @@ def test_compare_prints_one_document(tmp_path: Path, capsys: pytest.CaptureFixtu
         main(["compare", str(path), "--seeds", "1", "--out", str(tmp_path / "out"), "--json"])
     assert ended.value.code == 0
     document = json.loads(capsys.readouterr().out)
+    conforms(document, "comparison")
     assert document == json.loads((tmp_path / "out" / "comparison.json").read_text())
     assert (tmp_path / "out" / "comparison.png").exists()
 
@@ -158,6 +160,7 @@ def test_tuning_on_private_rows_says_that_nothing_accounts_for_it(
         main(command)
     assert ended.value.code == 0
     document = json.loads(capsys.readouterr().out)
+    conforms(document, "tuning")
     assert "no budget accounts for it" in document["note"]
     assert document["model"] == "free finish"
 

@@ -15,6 +15,7 @@ from node.configuration.refusals import ConfigurationError
 from node.folder.manifest import read_manifest
 from node.folder.run import read_run
 from node.results.prediction import PredictionError, features_of
+from tests.helpers.documents import conforms
 from tests.helpers.places import ROOT
 
 PUPILS = ROOT / "examples" / "data" / "schools" / "exam.csv"
@@ -41,6 +42,7 @@ def test_the_finish_is_used_and_marked(private_run: Path, tmp_path: Path, capsys
     rows.write_text("\n".join([",".join(features), *(",".join(map(repr, row)) for row in values.tolist())]))
     predict(private_run, rows, agent=3, as_json=True)
     said = json.loads(capsys.readouterr().out)
+    conforms(said, "predict")
     assert said["model"] == "finish"
     assert said["covered_by_epsilon"] is False
     finish = read_run(private_run).final(3)["finish"]
