@@ -1,9 +1,9 @@
-"""Faults that are done to a run on purpose: who is hit, in the vocabulary of Jepsen and Maelstrom.
+"""Faults that are done to a run on purpose: which agents are hit, in the vocabulary of Jepsen and Maelstrom.
 
 Rules that hold here:
-- Who is hit is a function of (seed, the event's number), not of time.
+- Which agents are hit is a function of (seed, the event's number), not of time.
 - A minority is the largest number of agents that is less than half, a majority the smallest that is more.
-- Churn is a Poisson process of kills, each followed by an exponential time away. Nobody is killed who is away.
+- Churn is a Poisson process of kills, each followed by an exponential time away. An agent that is away is not killed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 FAULTS: Final = 0x6661756C
 """Keeps the choice of targets apart from the other uses of the same seed."""
 CHURN: Final = 0x6368726E
-"""Keeps when agents are killed apart from who they are."""
+"""Keeps the times of kills apart from the choice of agents."""
 TARGETS: Final = ("one", "minority", "majority", "all")
 LONGEST: Final = 5.0
-"""Of means: no time away is longer, so that it is known beforehand how long anybody has to wait."""
+"""Of means: no time away is longer, so that it is known beforehand how long an agent has to wait."""
 
 
 def targets(
@@ -28,7 +28,7 @@ def targets(
 ) -> tuple[int, ...]:
     """The agents that event number ``event`` hits, ascending; ``target`` is one of `TARGETS`, a count, or names them.
 
-    Who is drawn is none of ``without``.
+    No agent of ``without`` is drawn.
     """
     if not isinstance(target, str | int):
         return tuple(sorted(target))
@@ -50,8 +50,8 @@ def churn(
 ) -> tuple[Absence, ...]:
     """Kills of ``candidates`` from time 0 until ``lasting``, ``rate`` of them in a unit of time on average.
 
-    ``away`` is the mean time until one is started again; None: never. Each kill hits one of those who are there, drawn
-    evenly; where nobody is, it hits nobody.
+    ``away`` is the mean time until one is started again; None: never. Each kill hits one of the agents that
+    are there, drawn evenly; where none is, it hits none.
     """
     generator = np.random.default_rng(np.random.SeedSequence([seed, CHURN, event]))
     gaps = iter(lambda: float(generator.exponential(1.0 / rate)), None)
@@ -75,7 +75,7 @@ def bisection(agents: int, seed: int, event: int) -> tuple[int, ...]:
 
 
 def isolation(alone: Sequence[int], agents: int) -> tuple[int, ...]:
-    """The group of each agent where each of ``alone`` is cut off from everybody: all others are group 0."""
+    """The group of each agent where each of ``alone`` is cut off from all agents: the others are group 0."""
     groups = [0] * agents
     for group, agent in enumerate(alone, start=1):
         groups[agent] = group
@@ -83,7 +83,7 @@ def isolation(alone: Sequence[int], agents: int) -> tuple[int, ...]:
 
 
 def division(groups: Sequence[Sequence[int]], agents: int) -> tuple[int, ...]:
-    """The group of each agent where ``groups`` are cut off from each other, and from whoever is in none."""
+    """The group of each agent where ``groups`` are cut off from each other, and from the agents in none."""
     found = [0] * agents
     for number, members in enumerate(groups, start=1):
         for agent in members:

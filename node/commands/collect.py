@@ -13,7 +13,7 @@ from rich.console import Console
 
 LOOK_SECONDS = 0.2
 PATIENCE_SECONDS = 30.0
-"""Between the eavesdropper's end and giving up on agents that are not heard of any more."""
+"""Between the eavesdropper's end and giving up on agents that left no status."""
 
 
 def collect(
@@ -53,7 +53,7 @@ def collect(
 
 
 def _wait(run: Path, parts: Path, agents: int) -> None:
-    """Until everybody left its last words; or those who did not are given up; or this process is told to stop."""
+    """Wait until all agents and the eavesdropper ended, the missing ones are given up, or a signal ends the wait."""
     from node.configuration.reading import load_dealt
     from node.processes import StopSignals
     from node.worlds.parts import eavesdropper_ended, ended

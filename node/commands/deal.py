@@ -34,7 +34,7 @@ def deal(
     """
     configuration = load(config, override or [])
     if parts is not None and configuration.network.encryption is None:
-        # Parts go to several hosts or containers, so what their agents say leaves this machine.
+        # Parts go to several hosts or containers, so what their agents release leaves this machine.
         network = configuration.network.model_copy(update={"transport": "tcp", "encryption": True})
         configuration = configuration.model_copy(update={"network": network})
     folder = (out or Path("runs") / configuration.run.name).absolute()

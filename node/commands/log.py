@@ -62,7 +62,7 @@ def cat(
     rounds: Rounds = None,
     limit: Limit = None,
 ) -> None:
-    """Every frame as a row: who, to whom, index, round, what was used, the vector.
+    """Every frame as a row: sender, recipient, index, round, what was used, the vector.
 
     Example: sottovoce log cat traffic.mcap --agent 3 --limit 10
     """
@@ -110,7 +110,7 @@ def filter_(
 
 @app.command()
 def salvage(log: Log, out: Out, as_json: Json = False) -> None:
-    """Every whole chunk of a log that was cut or damaged, as a new log; says what is lost.
+    """Every whole chunk of a log that was cut or damaged, as a new log; prints what is lost.
 
     Example: sottovoce log salvage cut.mcap --out whole.mcap
     """
@@ -206,7 +206,7 @@ def _show_verification(log: Path, found: dict[str, Any]) -> None:
     if found["frames_after_last_checkpoint"]:
         print(f"{found['frames_after_last_checkpoint']} frames at the end have no checkpoint")
     for agent, index in found["redrawn"]:
-        print(f"agent {agent} said index {index} with different bytes")
+        print(f"agent {agent} released index {index} with different bytes")
     for size, count in found["other_sizes"].items():
         print(f"{count} releases have {size} bytes, not the size of the others")
     print("capture:", found["capture"]["in_words"])

@@ -27,10 +27,11 @@ def wiretap(
     interface: Annotated[str | None, typer.Option(help="Capture here, until SIGINT or SIGTERM; needs root.")] = None,
     pcap: Annotated[Path | None, typer.Option(help="Read this capture (pcap or pcapng) instead.")] = None,
 ) -> None:
-    """Turn captured packets into a traffic log, as somebody on the network would.
+    """Turn captured packets into a traffic log, as an eavesdropper on the network could.
 
-    Without keys it holds what the eavesdropper hears. Of encrypted links it holds an event with size and time for each
-    part of a message, and says so. Connections have to be captured from their beginning.
+    Of links without keys the log holds what the eavesdropper receives. Of encrypted links it holds an event with size
+    and time for each part of a message, and the command reports that. Connections have to be captured from their
+    beginning.
 
     Example: sottovoce wiretap --pcap run.pcap --log overheard.mcap
     """
@@ -52,7 +53,7 @@ def wiretap(
     except BaseException:
         with suppress(OSError):
             writer.close()
-        log.unlink()  # it would look like a capture in which less was said
+        log.unlink()  # it would look like a capture in which less was sent
         raise
     clear = sum(frame.parts is not None for frame in heard)
     print(f"{log}: {clear} frames from {tap.packets} packets")

@@ -3,7 +3,7 @@
 Rules that hold here:
 - Only processes of this run are signalled, by process id, each as the zygote told it.
 - What happened is written to ``faults.jsonl`` in the run's folder when it happens, and what did not is written too.
-- Everything heals: a partition expires by itself, and who is paused is woken at the end.
+- Everything heals: a partition expires by itself, and a paused process is woken at the end.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Faults:
 
     @property
     def restarts_ahead(self) -> bool:
-        """Whether somebody who is dead will be started again."""
+        """Whether an agent that was killed will be started again."""
         return bool(self._awaited)
 
     def close(self) -> None:
@@ -164,7 +164,7 @@ class Faults:
         for pid in stopped.values():
             _signal(pid, signal.SIGSTOP)
         self._paused |= stopped
-        self._note("pause", list(stopped), **({} if stopped else {"skipped": "who was to be paused had ended"}))
+        self._note("pause", list(stopped), **({} if stopped else {"skipped": "the agents to be paused had ended"}))
         self._plan(outage.until, "resume", lambda now_alive: self._wake(stopped, now_alive))
 
     def _wake(self, paused: Mapping[int, int], alive: Alive) -> None:
@@ -177,7 +177,7 @@ class Faults:
             self._note("resume", woken)
 
     def _kill(self, victims: Sequence[int], at: float, away: float | None) -> Action:
-        """Agents that have finished are let be: their neighbours may have left, and would never hear them again."""
+        """An agent that has finished is left alone: its neighbours may have left, and it would wait in vain."""
 
         def kill(alive: Alive) -> None:
             killed = [agent for agent in victims if agent in alive and not self._finished(agent)]
@@ -186,7 +186,7 @@ class Faults:
             for agent in killed:
                 self._paused.pop(agent, None)
                 _signal(alive[agent], signal.SIGKILL)
-            self._note("kill", killed, **({} if killed else {"skipped": "who was to be killed had finished"}))
+            self._note("kill", killed, **({} if killed else {"skipped": "the agents to be killed had finished"}))
             if away is not None:
                 for agent in killed:
                     self._plan(at + away, "restart", self._rebirth(agent))
@@ -229,7 +229,7 @@ class Faults:
             again = time.monotonic() - self._began + AGAIN
             self._plan(again, "leave", lambda now_alive: self._dismiss(early, now_alive))
         if told or not early:
-            self._note("leave", told, **({} if told else {"skipped": "who was to leave was not there"}))
+            self._note("leave", told, **({} if told else {"skipped": "the agents to leave were not there"}))
 
     def _ready(self, agent: int) -> bool:
         status = read_status(agent_folder(self._folder, agent) / "status")

@@ -1,8 +1,8 @@
-"""Who joins a run and who leaves it: what the ``join`` and ``leave`` events of a configuration come to.
+"""Which agents join a run and which leave it: what the ``join`` and ``leave`` events of a configuration come to.
 
 Rules that hold here:
-- It is decided when the run is dealt, from the configuration and the seed: it is public, and everybody can be told.
-- Nobody joins twice, and somebody is there from the start.
+- It is decided when the run is dealt, from the configuration and the seed: it is public, and every agent can be told.
+- No agent joins twice, and at least one is there from the start.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Movement:
 
 @dataclass(frozen=True)
 class Membership:
-    """``joins`` and ``leaves``: when, by agent. ``starts``: from where those who join start."""
+    """``joins`` and ``leaves``: when, by agent. ``starts``: from where the agents that join start."""
 
     movements: tuple[Movement, ...] = ()
     starts: Mapping[int, str] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Membership:
 
 
 def membership(events: Sequence[EventSection], names: Sequence[str], seed: int) -> Membership:
-    """Who joins and leaves when; raises ValueError, one line, for events that contradict each other."""
+    """Find which agents join and leave, and when; raises ValueError for events that contradict each other."""
     movements: list[Movement] = []
     starts: dict[int, str] = {}
     before: dict[str, set[int]] = {"join": set(), "leave": set()}
@@ -77,5 +77,5 @@ def membership(events: Sequence[EventSection], names: Sequence[str], seed: int) 
         apart = event.lasting / max(1, len(agents) - 1)
         movements += [Movement(event.at + k * apart, event.fault, (agent,)) for k, agent in enumerate(agents)]
     if len(before["join"]) == len(names):
-        raise ValueError('event: all agents have fault = "join"; somebody has to be there from the start')
+        raise ValueError('event: all agents have fault = "join"; at least one agent has to be there from the start')
     return Membership(tuple(movements), starts)

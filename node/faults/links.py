@@ -4,8 +4,8 @@ Rules that hold here:
 - The conditions are `coordinator_free.faults.conditions`, the same as in the twin; here they meet real time.
 - A frame that is held is passed on when it is due; `due` says when the agent has to be awake for that.
 - Copies of a release are counted as they arrive: the first has index, copy 0, and every repeat luck of its own.
-- ``done`` is lost and delayed like a release: it is repeated until it was heard. ``hello`` passes: conditions are those
-  of a run, and who is not ready yet is in none; only a partition cuts it too.
+- ``done`` is lost and delayed like a release: it is repeated until it arrives. ``hello`` passes: conditions are those
+  of a run, and an agent that is not ready yet is in none; only a partition cuts it too.
 - What is no message of this protocol passes, for the receiver to refuse and count.
 """
 

@@ -1,4 +1,4 @@
-"""Partitions and pauses of a run: who is cut off from whom, and who stands still, from when until when.
+"""Partitions and pauses of a run: which agents are cut off from which, which stand still, and from when until when.
 
 Rules that hold here:
 - It is a function of the configuration and the seed, in seconds after all were ready; nothing here has a clock.
@@ -47,7 +47,7 @@ def outages(events: Sequence[EventSection], names: Sequence[str], seed: int) -> 
 
 
 def cut(partitions: Sequence[Outage], sender: int, receiver: int, now: float) -> bool:
-    """Whether what ``sender`` says to ``receiver`` is lost at ``now``."""
+    """Whether a frame from ``sender`` to ``receiver`` is lost at ``now``."""
     begun = [outage for outage in partitions if outage.at <= now]
     if not begun:
         return False
@@ -58,9 +58,9 @@ def cut(partitions: Sequence[Outage], sender: int, receiver: int, now: float) ->
 def awake(waits: Iterator[float], planned: Sequence[Outage], agent: int, start: float = 0.0) -> Iterator[float]:
     """The ``waits`` of an agent's clock, which starts at ``start``, without the ticks that its pauses take from it."""
     mine = [outage for outage in planned if outage.fault == "pause" and agent in outage.agents]
-    now, said = start, start
+    now, ticked = start, start
     for wait in waits:
         now += wait
         if not any(outage.at <= now < outage.until for outage in mine):
-            yield now - said
-            said = now
+            yield now - ticked
+            ticked = now

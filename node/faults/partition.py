@@ -1,8 +1,8 @@
-"""Who is cut off from whom at this moment: one small file that all agents of a run map into memory.
+"""Which agents are cut off from which at this moment: one small file that all agents of a run map into memory.
 
 Rules that hold here:
-- Whoever carries out the faults writes it, agents read it: a frame between agents of different groups is lost.
-- It ends by itself: an expired partition cuts nobody, even where whoever made it is gone.
+- The launcher writes it and agents read it: a frame between agents of different groups is lost.
+- It ends by itself: an expired partition cuts nothing off, even where its launcher is gone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What of a run travels inside its log: the public configuration, the graph and the manifest.
 
-A log is read with nothing else at hand: these say which agents and which run to expect in it.
+A log is read with nothing else at hand: these name the agents and the run to expect in it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def agents_of(reader: TrafficLogReader) -> frozenset[int] | None:
 
 
 def counter_for(reader: TrafficLogReader) -> CaptureCounter:
-    """A counter that expects what the log's manifest names, or whatever is heard where there is none."""
+    """A counter that expects what the log's manifest names, or any agent where there is none."""
     manifest = manifest_of(reader)
     agents, run = manifest.get("agents"), manifest.get("run")
     try:

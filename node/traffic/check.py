@@ -14,9 +14,9 @@ from node.traffic.reader import TrafficLogReader
 def verify_log(path: Path | str) -> dict[str, Any]:
     """Check a log against itself: checksums, the chain at every checkpoint, indices, sizes.
 
-    ``ok`` means that the file is whole and unchanged since it was written, that no index was heard with two bodies,
-    and that all releases have one size. Whether everything was heard is ``capture``. A chain proves nothing against
-    somebody who writes the whole file anew, unless ``chain`` is compared with what the eavesdropper printed.
+    ``ok`` means that the file is whole and unchanged since it was written, that no index came with two bodies,
+    and that all releases have one size. Whether everything was captured is ``capture``. A chain proves nothing
+    against a forger that writes the whole file anew, unless ``chain`` is compared with what the eavesdropper printed.
     """
     reader = TrafficLogReader(path)
     counter = counter_for(reader)
@@ -35,7 +35,7 @@ def verify_log(path: Path | str) -> dict[str, Any]:
             checkpoints += 1
             if (item.chain, item.frames) != (chain, frames):
                 broken.append({"from_frame": since, "to_frame": item.frames, "time_ns": item.time_ns})
-                # From here on the log is checked against what it says itself, so that each change is told once.
+                # From here on the log is checked against its own checkpoints, so that each change is reported once.
                 chain, frames = item.chain, item.frames
             since = frames
     unsealed = frames - since

@@ -1,10 +1,10 @@
-"""Whether what was heard is all that was said, decided from the frames alone.
+"""Whether a log holds all that was released, decided from the frames alone.
 
 Rules that hold here:
-- A release's index proves that it was heard; an agent's `done` says which indices there are. A capture is complete
+- A release's index proves that it was received; an agent's `done` names which indices there are. A capture is complete
   when every expected agent's `done` and every index it names are here.
 - One index with the same bytes again is a repeat. One index with other bytes is a finding: its noise was drawn twice,
-  or somebody speaks in its name.
+  or another sender uses its name.
 - What is not a message of the run is counted by reason, and never raises.
 """
 
@@ -19,7 +19,7 @@ from typing import Any, Final
 from node.wire import Refused, decode_header, topic
 
 Ranges = tuple[tuple[int, int | None], ...]
-"""First and last index of each range, both included; a last of None is not known, because no `done` was heard."""
+"""First and last index of each range, both included; a last of None is not known, because no `done` was received."""
 
 _WIDEST_GAP: Final = 1 << 16
 _WORD: Final = (1 << 64) - 1
@@ -27,7 +27,7 @@ _WORD: Final = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class SenderCapture:
-    """What was heard of one agent. ``last`` is None until its `done` was heard, and -1 if it released nothing."""
+    """What was received of one agent. ``last`` is None until its `done` was received, and -1 if it released nothing."""
 
     releases: int
     repeats: int
@@ -41,9 +41,9 @@ class SenderCapture:
 class Capture:
     """The verdict.
 
-    ``releases`` counts distinct indices, ``repeats`` the frames that said one again with the same bytes, ``redrawn``
-    names (agent, index) that were heard with different bytes, ``refused`` counts frames that are no message of the run
-    by reason, ``silent`` names the agents of which nothing was heard.
+    ``releases`` counts distinct indices, ``repeats`` the frames that repeat one with the same bytes, ``redrawn``
+    names (agent, index) that came with different bytes, ``refused`` counts frames that are no message of the run
+    by reason, ``silent`` names the agents of which nothing was received.
     """
 
     complete: bool
@@ -87,10 +87,10 @@ def in_words(ranges: Ranges) -> str:
 
 @dataclass(slots=True)
 class _Sender:
-    """Indices heard of one agent, each with a fingerprint of its bytes (0: not heard)."""
+    """Indices received of one agent, each with a fingerprint of its bytes (0: not received)."""
 
     topic: bytes
-    """Of what it says to everybody."""
+    """The topic of what it sends to all neighbours."""
     marks: array[int] = field(default_factory=lambda: array("Q"))
     far: dict[int, int] = field(default_factory=dict)
     heard: int = 0
@@ -123,7 +123,7 @@ class _Sender:
         return before
 
     def missing(self) -> Ranges:
-        """Indices that there are and that were not heard."""
+        """Indices that there are and that were not received."""
         end = 1 + max((len(self.marks) - 1, *self.far), default=-1) if self.last is None else self.last + 1
         ranges: list[tuple[int, int | None]] = []
         at = 0
@@ -136,7 +136,7 @@ class _Sender:
         return tuple(ranges) if self.last is not None else (*ranges, (end, None))
 
     def _known(self, end: int) -> Iterator[int]:
-        """Indices below ``end`` that were heard or skipped, ascending."""
+        """Indices below ``end`` that were received or skipped, ascending."""
         near = len(self.marks)
         beyond = {k for k in self.far if k >= near} | {k for k in self.skipped if k >= near}
         for k in range(min(near, end)):
@@ -146,10 +146,10 @@ class _Sender:
 
 
 class CaptureCounter:
-    """Hears frames one by one and can say at any time what they amount to.
+    """Counts frames one by one and can judge at any time what they amount to.
 
-    ``run`` is the run's 16-byte id; None takes that of the first message heard. ``agents`` are those that must be
-    heard; None expects only those that were.
+    ``run`` is the run's 16-byte id; None takes that of the first message. ``agents`` are those of which all
+    must be received; None expects only those that were.
     """
 
     def __init__(self, run: bytes | None = None, agents: Iterable[int] | None = None) -> None:

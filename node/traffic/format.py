@@ -75,14 +75,14 @@ class Checkpoint(NamedTuple):
 
 
 class Event(NamedTuple):
-    """What was done to the run while it was heard, such as a fault that was injected."""
+    """What was done to the run meanwhile, such as a fault that was injected."""
 
     time_ns: int
     fields: dict[str, Any]
 
 
 class Summary(NamedTuple):
-    """First and last time (ns), number of frames, and the agents heard, from a closed log's summary."""
+    """First and last time (ns), number of frames, and the agents in it, from a closed log's summary."""
 
     first_ns: int
     last_ns: int

@@ -97,7 +97,7 @@ def _pcapng(file: BinaryIO) -> Iterator[Packet]:
             link, per_second, offset = interfaces[number]
             time_ns = offset * 10**9 + (high << 32 | low) * 10**9 // per_second
             if not 0 <= time_ns < 1 << 63:
-                raise PacketFileError("a packet whose time is in no century of ours")
+                raise PacketFileError("a packet whose time is not between 1970 and 2262")
             yield time_ns, _link(link), body[20 : 20 + size]
         elif kind == _SIMPLE:
             raise PacketFileError("a packet without its time (a simple packet block); accepted are enhanced ones")
@@ -109,7 +109,7 @@ def _blocks(file: BinaryIO) -> Iterator[tuple[int, str, bytes]]:
     while len(head := file.read(12)) == 12:
         if head[:4] == _SECTION.to_bytes(4):
             if head[8:] not in _ORDERS:
-                raise PacketFileError("a section whose byte order is neither")
+                raise PacketFileError("a section whose byte order is neither little nor big")
             order = _ORDERS[head[8:]]
         kind, size = struct.unpack(order + "2I", head[:8])
         if size % 4 or not 12 <= size <= _BLOCK_LIMIT:

@@ -51,7 +51,7 @@ class TrafficLogReader:
     """Reads the frames of a log, in file order, from a file that may be cut or damaged anywhere.
 
     Iterate over it, as often as you like, for the frames; `items` gives checkpoints and events too. After an
-    iteration ``damage`` says what could not be had, and ``closed`` whether the log was closed by its writer. Raises
+    iteration ``damage`` names what could not be read, and ``closed`` whether the log was closed by its writer. Raises
     `TrafficLogError` at once if the file is no traffic log or of another version.
     """
 

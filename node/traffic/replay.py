@@ -1,6 +1,6 @@
 """Replay: publish a log's frames again, byte for byte with their topics, on their own time line.
 
-Frames go out in the order of the file, when `node.traffic.pacer` says.
+Frames go out in the order of the file, when `node.traffic.pacer` finds them due.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The traffic logs of a run's folder: one, and another for each time that its eavesdropper was started again.
 
 Rules that hold here:
-- A log is never overwritten and never written on: whoever listens again begins the next file.
+- A log is never overwritten and never written on: an eavesdropper that is started again begins the next file.
 - They are read in order, as one: whether the capture is complete is judged over all of them.
 """
 
@@ -52,7 +52,7 @@ def frames_of(folder: Path, damage: list[str]) -> Iterator[Frame]:
 
 
 def releases_of(folder: Path) -> dict[tuple[int, int], tuple[int, Release]]:
-    """Every (sender, index) that was heard: when first, in ns, and that release, in that order."""
+    """Every (sender, index) that was received: when first, in ns, and that release, in that order."""
     heard: dict[tuple[int, int], tuple[int, Release]] = {}
     for frame in frames_of(folder, []):
         with suppress(Refused):

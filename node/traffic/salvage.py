@@ -24,7 +24,7 @@ def filter_log(path: Path | str, out: Path | str, selection: Selection) -> dict[
 
 
 def salvage(path: Path | str, out: Path | str) -> dict[str, Any]:
-    """Write everything that is whole to a new log: frames, their times and events; and say what is lost."""
+    """Write everything that is whole to a new log: frames, their times and events; and report what is lost."""
     reader = TrafficLogReader(path)
     counter = counter_for(reader)
     last: int | None = None

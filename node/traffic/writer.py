@@ -116,7 +116,7 @@ class TrafficLogWriter:
         self.close()
 
     def write(self, parts: Sequence[bytes], time_ns: int) -> None:
-        """Add a frame with its parts as received, heard at ``time_ns``."""
+        """Add a frame with its parts as received at ``time_ns``."""
         data = pack(parts)
         first = parts[0][:4]
         channel = self._channels.get(first) or self._channel_of(first)

@@ -24,7 +24,7 @@ _FRAME_LIMIT: Final = 64 << 20
 
 Address = tuple[bytes, int]
 Stream = tuple[Address, Address]
-"""Who sends to whom: IP address and port of each."""
+"""Sender and receiver: IP address and port of each."""
 
 
 class Segment(NamedTuple):
@@ -155,7 +155,7 @@ class Zmtp:
 
 
 class Wiretap:
-    """Takes packets in the order in which they were captured; keeps what publishers said to each listener."""
+    """Takes packets in the order in which they were captured; keeps what publishers sent to each listener."""
 
     def __init__(self) -> None:
         self._order: dict[Stream, _Reassembly] = {}
@@ -192,9 +192,9 @@ class Wiretap:
         return any(zmtp.mechanism == "CURVE" for zmtp in self._zmtp.values())
 
     def heard(self) -> list[Captured]:
-        """What was said, in order of time, each publisher once: as the eavesdropper heard it, else its first listener.
+        """What was sent, in order of time, each publisher once: to the eavesdropper, else to its first listener.
 
-        What listeners say (their subscriptions) is left out. Where all is encrypted nobody can tell who is who, and
+        What listeners send (their subscriptions) is left out. Where all is encrypted the roles cannot be told, and
         every connection is there, in both directions.
         """
         chosen: dict[Address, Stream] = {}

@@ -1,4 +1,4 @@
-"""``python -m node.worlds.health FOLDER``: is the agent, or the eavesdropper, whose part FOLDER is, well?
+"""``python -m node.worlds.health FOLDER``: is the agent or the eavesdropper of the part FOLDER well?
 
 Nothing here imports numpy.
 
@@ -15,7 +15,7 @@ from node.folder.status import State, read_status
 
 
 def health(folder: Path) -> tuple[bool, str]:
-    """Whether the one whose part ``folder`` is is well, and its state in words."""
+    """Whether the agent or eavesdropper of the part ``folder`` is well, and its state in words."""
     if (folder / "eavesdropper.status").exists():
         return True, "listens"
     found = sorted(folder.glob("agents/agent-*/status"))

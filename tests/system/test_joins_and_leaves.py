@@ -167,7 +167,7 @@ def test_only_coordinate_descent_has_members_that_change() -> None:
     ("targets", "words"),
     [
         ([[1, 2], [2]], "event.1.target: agent 2 joins in an earlier event already"),
-        (["all"], "somebody has to be there from the start"),
+        (["all"], "at least one agent has to be there from the start"),
         ([11], "event.0.target = 11: there are 10 agents"),
         ([[10]], "event.0.target: 10 is no agent"),
     ],

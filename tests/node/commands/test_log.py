@@ -94,7 +94,7 @@ def test_filter_salvage_and_verify(log: Path, tmp_path: Path, capsys: pytest.Cap
 def test_verify_tells_redrawn_noise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_log(tmp_path / "a.mcap", [*conversation(), release(1, 4, value=0.0, round=4)])
     assert exit_status("log", "verify", path) == 1
-    assert "agent 1 said index 4 with different bytes" in capsys.readouterr().out
+    assert "agent 1 released index 4 with different bytes" in capsys.readouterr().out
 
 
 BAD: list[tuple[list[str], str]] = [
