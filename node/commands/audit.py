@@ -68,13 +68,13 @@ def _record(text: str) -> int | None:
 
 def _write(run: Path, found: Audit) -> None:
     """``audit.json`` holds attacks on local data, so it is for its owner only."""
-    from node.audit.picture import audit_picture
-    from node.drawing import drawable
+    from node.audit.picture import audit_figure
+    from node.drawing import drawable, png
 
     write_whole(run / "audit.json", (json.dumps(found.details(), indent=1, allow_nan=False) + "\n").encode())
-    picture = audit_picture(found) if drawable() else None
-    if picture is not None:
-        write_whole(run / "audit.png", picture)
+    figure = audit_figure(found) if drawable() else None
+    if figure is not None:
+        write_whole(run / "audit.png", png(figure))
 
 
 def show(found: Audit, run: Path, console: Console) -> None:
