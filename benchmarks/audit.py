@@ -26,7 +26,7 @@ from coordinator_free.attacks.noise_tests import NoiseRow, examine
 from coordinator_free.attacks.reconstruction import chance, reconstruct, residuals
 from coordinator_free.attacks.worst_case import sampled_states, worst_alternative
 from coordinator_free.privacy.accounting import calibrate, total
-from coordinator_free.privacy.mechanisms import GRID
+from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.problem.losses import SQUARED
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray, Release

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from coordinator_free.agent import Setting
-from coordinator_free.privacy.mechanisms import NORMS
+from coordinator_free.privacy.families import NORMS
 
 
 class SettingError(ValueError):

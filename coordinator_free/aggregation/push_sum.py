@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from coordinator_free.privacy.mechanisms import GRID
+from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.release import FloatArray
 
 

@@ -24,7 +24,7 @@ from coordinator_free.attacks.inversion import Heard, InversionError, Inverted, 
 from coordinator_free.attacks.likelihood_ratio import FreshNoise, Replacement
 from coordinator_free.attacks.noise_tests import NoiseRow
 from coordinator_free.attacks.recorded_states import Shifts, candidates, shift_scores
-from coordinator_free.privacy.mechanisms import Mechanism
+from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.release import FloatArray, Release
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from coordinator_free.attacks.noise_tests import on_grid
 from coordinator_free.privacy.accounting import total
-from coordinator_free.privacy.mechanisms import Mechanism
+from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.release import Release
 
 _TOLERANCE = 1e-9

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from coordinator_free.agent import Agent
-from coordinator_free.privacy.mechanisms import GRID, Mechanism
+from coordinator_free.privacy.mechanism import GRID, Mechanism
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.release import FloatArray, Release
 

@@ -19,7 +19,9 @@ import numpy as np
 from coordinator_free.agent import Setting
 from coordinator_free.agents.personal.present import Present
 from coordinator_free.attacks.inversion import Heard, InversionError
-from coordinator_free.privacy.mechanisms import GRID, NORMS, GammaNorm, Mechanism
+from coordinator_free.privacy.families import NORMS
+from coordinator_free.privacy.mechanism import GRID, Mechanism
+from coordinator_free.privacy.mechanisms import GammaNorm
 from coordinator_free.privacy.noise import Stream, WordArray, exponential, standard_normal
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray, Release

@@ -20,7 +20,8 @@ from coordinator_free.aggregation import masking
 from coordinator_free.aggregation.masked_sum import MaskedSum
 from coordinator_free.attacks.inversion import InversionError
 from coordinator_free.attacks.recorded_states import Shifts
-from coordinator_free.privacy.mechanisms import Gaussian, Mechanism
+from coordinator_free.privacy.mechanism import Mechanism
+from coordinator_free.privacy.mechanisms import Gaussian
 from coordinator_free.release import FloatArray, Release
 
 

@@ -19,7 +19,7 @@ from scipy.stats import rankdata
 
 from coordinator_free.attacks.likelihood_ratio import Environment, clip_slopes, row_norms
 from coordinator_free.attacks.worst_case import states
-from coordinator_free.privacy.mechanisms import NORMS
+from coordinator_free.privacy.families import NORMS
 from coordinator_free.problem.losses import Loss
 from coordinator_free.release import FloatArray
 

@@ -19,7 +19,8 @@ import numpy as np
 from scipy import special, stats
 
 from coordinator_free.privacy.accounting import WITHOUT_EPSILON
-from coordinator_free.privacy.mechanisms import GRID, GammaNorm, Mechanism
+from coordinator_free.privacy.mechanism import GRID, Mechanism
+from coordinator_free.privacy.mechanisms import GammaNorm
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
 from coordinator_free.release import FloatArray
 

@@ -27,7 +27,7 @@ from coordinator_free.attacks.noise_tests import NoiseRow
 from coordinator_free.attacks.observed_rounds import Objective
 from coordinator_free.attacks.recorded_states import candidates
 from coordinator_free.privacy.gaussian_objective_perturbation import GaussianObjectivePerturbation
-from coordinator_free.privacy.mechanisms import GRID
+from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray, Release

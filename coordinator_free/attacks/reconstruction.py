@@ -22,7 +22,7 @@ from scipy.stats import beta
 from coordinator_free.attacks.likelihood_ratio import Environment, clip_slopes, row_norms
 from coordinator_free.attacks.observed_rounds import Objective
 from coordinator_free.attacks.worst_case import states
-from coordinator_free.privacy.mechanisms import NORMS
+from coordinator_free.privacy.families import NORMS
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray
 

@@ -16,7 +16,7 @@ import numpy as np
 from coordinator_free.agent import Agent, Setting
 from coordinator_free.attacks.inversion import Heard, invert
 from coordinator_free.attacks.likelihood_ratio import FreshNoise, Replacement
-from coordinator_free.privacy.mechanisms import GRID, Mechanism
+from coordinator_free.privacy.mechanism import GRID, Mechanism
 from coordinator_free.release import FloatArray, Release
 
 

@@ -22,7 +22,7 @@ from coordinator_free.attacks.likelihood_ratio import Environment, FreshNoise, R
 from coordinator_free.attacks.noise_tests import NoiseRow, NoiseVerdict, examine
 from coordinator_free.attacks.worst_case import sampled_states, worst_alternative
 from coordinator_free.privacy.accounting import total
-from coordinator_free.privacy.mechanisms import GRID, Mechanism
+from coordinator_free.privacy.mechanism import GRID, Mechanism
 from coordinator_free.problem.losses import SQUARED
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray, Release

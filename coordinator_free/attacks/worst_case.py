@@ -21,7 +21,8 @@ from coordinator_free.attacks.likelihood_ratio import (
     row_norms,
     run_trials,
 )
-from coordinator_free.privacy.mechanisms import NORMS, Mechanism
+from coordinator_free.privacy.families import NORMS
+from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.problem.losses import Squared
 from coordinator_free.release import FloatArray
 

@@ -26,9 +26,10 @@ import numpy as np
 
 from coordinator_free.privacy.allocation import weights
 from coordinator_free.privacy.analytic_gaussian import gaussian_epsilon, gaussian_mu
+from coordinator_free.privacy.families import NORMS
 from coordinator_free.privacy.gaussian_objective_perturbation import NAME as GAUSSIAN_OBJECTIVE
 from coordinator_free.privacy.gaussian_objective_perturbation import gaussian_objective_epsilon
-from coordinator_free.privacy.mechanisms import NORMS, Mechanism
+from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.noise import FloatArray
 from coordinator_free.privacy.objective_perturbation import NAME as OBJECTIVE
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation

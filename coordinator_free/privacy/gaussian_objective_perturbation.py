@@ -24,7 +24,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from coordinator_free.privacy.mechanisms import MechanismError
+from coordinator_free.privacy.mechanism import MechanismError
 from coordinator_free.privacy.noise import FloatArray, Stream, standard_normal
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
 

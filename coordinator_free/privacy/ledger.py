@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from coordinator_free.privacy.mechanisms import Mechanism
+from coordinator_free.privacy.mechanism import Mechanism
 
 Account = Callable[[Iterable["Mechanism | None"], float], float]
 """(mechanisms, delta) to their total epsilon."""

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from coordinator_free.privacy.mechanisms import MechanismError
+from coordinator_free.privacy.mechanism import MechanismError
 from coordinator_free.privacy.noise import FloatArray, Stream, exponential, standard_normal
 
 NAME = "objective-perturbation"

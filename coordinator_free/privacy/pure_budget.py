@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from coordinator_free.privacy.mechanisms import Mechanism, mechanism
+from coordinator_free.privacy.families import mechanism
+from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.noise import FloatArray
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
 

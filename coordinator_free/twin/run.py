@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from coordinator_free.agent import Agent
 from coordinator_free.clocks import waits
 from coordinator_free.inbox import NewestInbox, RoundInbox
-from coordinator_free.privacy.mechanisms import Mechanism
+from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.release import FloatArray, Release
 from topology.network import Network
 

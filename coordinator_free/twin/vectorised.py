@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from coordinator_free.clocks import waits
-from coordinator_free.privacy.mechanisms import NORMS, mechanism
+from coordinator_free.privacy.families import NORMS, mechanism
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.problem.losses import Loss
 from coordinator_free.problem.objective import LocalProblem

@@ -19,7 +19,7 @@ import numpy as np
 from coordinator_free.agent import Agent
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.attacks.inversion import InversionError, invert
-from coordinator_free.privacy.mechanisms import GRID
+from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.release import Release
 from coordinator_free.twin.run import reexecute

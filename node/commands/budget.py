@@ -13,7 +13,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from coordinator_free.privacy.accounting import Total
-    from coordinator_free.privacy.mechanisms import Mechanism
+    from coordinator_free.privacy.mechanism import Mechanism
     from node.configuration.sections import Configuration
     from node.dealing.folder import Preparation
 
@@ -132,7 +132,7 @@ def _sizes(preparation: Preparation, agents: list[int]) -> list[int]:
 
 
 def _agent(preparation: Preparation, agent: int, planned: list[Mechanism | None]) -> dict[str, Any]:
-    from coordinator_free.privacy.mechanisms import NORMS
+    from coordinator_free.privacy.families import NORMS
 
     last = next(mechanism for mechanism in reversed(planned) if mechanism is not None)
     records = len(preparation.dealt.shards[agent].y)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from coordinator_free.agent import Activation
 from coordinator_free.agents.registry import KNOWN, algorithm
-from coordinator_free.privacy.mechanisms import NORMS, MechanismError
+from coordinator_free.privacy.families import NORMS
+from coordinator_free.privacy.mechanism import MechanismError
 from coordinator_free.problem.losses import LossError, loss
 from node.configuration.events import ending, outage
 from node.configuration.refusals import shown

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from coordinator_free.privacy.mechanisms import NORMS
+from coordinator_free.privacy.families import NORMS
 from node.configuration.conditions import ConditionsSection
 from node.configuration.data import DataSection
 from node.configuration.events import EventSection

@@ -31,8 +31,9 @@ import numpy.typing as npt
 
 from coordinator_free.agents.registry import algorithm, make
 from coordinator_free.clocks import own_rate, own_skew
+from coordinator_free.privacy.families import NORMS
 from coordinator_free.privacy.ledger import Budget, LedgerError
-from coordinator_free.privacy.mechanisms import NORMS, Mechanism
+from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.noise import simulation_secret
 from coordinator_free.problem.losses import LossError, loss
 from coordinator_free.problem.objective import LocalProblem

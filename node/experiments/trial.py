@@ -22,7 +22,7 @@ from coordinator_free.agent import Activation, Agent
 from coordinator_free.agents.registry import algorithm, make
 from coordinator_free.clocks import own_rate, waits
 from coordinator_free.privacy.accounting import total
-from coordinator_free.privacy.mechanisms import NORMS
+from coordinator_free.privacy.families import NORMS
 from coordinator_free.privacy.noise import simulation_secret
 from coordinator_free.problem import baselines
 from coordinator_free.problem.losses import Loss, loss

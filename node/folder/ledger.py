@@ -35,8 +35,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from coordinator_free.privacy.families import from_description
 from coordinator_free.privacy.ledger import LARGEST_GROUP, Budget, Charge, Ledger, LedgerError, Plan
-from coordinator_free.privacy.mechanisms import Mechanism, MechanismError, from_description
+from coordinator_free.privacy.mechanism import Mechanism, MechanismError
 
 VERSION = 1
 _LAST = re.compile(rb'"last":(\d+),')

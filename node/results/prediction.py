@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy.special import expit
 
-from coordinator_free.privacy.mechanisms import NORMS
+from coordinator_free.privacy.families import NORMS
 from coordinator_free.problem.losses import Loss
 from coordinator_free.release import FloatArray
 from node.configuration.data import DataSection

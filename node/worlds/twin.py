@@ -16,7 +16,7 @@ from coordinator_free.agent import Activation
 from coordinator_free.agents.registry import make
 from coordinator_free.clocks import waits
 from coordinator_free.faults.conditions import conditions
-from coordinator_free.privacy.mechanisms import Mechanism
+from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.release import Release
 from coordinator_free.twin.run import Transcript, run_asynchronous, run_rounds
 from node.agent.charging import Charger

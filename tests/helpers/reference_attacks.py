@@ -10,7 +10,7 @@ import numpy as np
 from coordinator_free.agent import Agent, Setting
 from coordinator_free.attacks.inversion import Follower, Heard, Inverted, _Recorder
 from coordinator_free.attacks.likelihood_ratio import Replacement
-from coordinator_free.privacy.mechanisms import Mechanism
+from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.release import FloatArray, Release
 
 

@@ -17,7 +17,8 @@ from scipy import stats
 
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.privacy.accounting import binomial, calibrate, total
-from coordinator_free.privacy.mechanisms import GRID, NORMS, MechanismError, from_description, mechanism
+from coordinator_free.privacy.families import NORMS, from_description, mechanism
+from coordinator_free.privacy.mechanism import GRID, MechanismError
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.problem.losses import Loss, loss
 from node.audit.verify import verify

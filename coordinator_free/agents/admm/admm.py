@@ -29,7 +29,7 @@ import numpy.typing as npt
 from coordinator_free.agent import Activation, Setting
 from coordinator_free.algorithm import Algorithm, Attack, NonNegative, Positive, Settings
 from coordinator_free.inbox import used
-from coordinator_free.privacy.mechanisms import GRID, Mechanism
+from coordinator_free.privacy.mechanism import GRID, Mechanism
 from coordinator_free.problem.solver import FIXED_STEPS, LocalSolver
 from coordinator_free.release import FloatArray, Release
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from coordinator_free.agents.admm.admm import Admm
 from coordinator_free.algorithm import Attack
-from coordinator_free.privacy.mechanisms import Mechanism
+from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation, penalised
 from coordinator_free.release import FloatArray

@@ -28,7 +28,9 @@ import numpy as np
 from coordinator_free.agent import Setting
 from coordinator_free.agents.admm.admm import Admm, AdmmError, AdmmSettings
 from coordinator_free.algorithm import Settings
-from coordinator_free.privacy.mechanisms import GRID, GammaNorm, Gaussian, Mechanism, mechanism
+from coordinator_free.privacy.families import mechanism
+from coordinator_free.privacy.mechanism import GRID, Mechanism
+from coordinator_free.privacy.mechanisms import GammaNorm, Gaussian
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation, penalised
 from coordinator_free.release import FloatArray

@@ -27,7 +27,9 @@ from coordinator_free.aggregation.masked_sum import MaskedSum
 from coordinator_free.aggregation.push_sum import PushSum, opened
 from coordinator_free.algorithm import Algorithm, Attack, Count, NonNegative, Positive, Settings
 from coordinator_free.inbox import used
-from coordinator_free.privacy.mechanisms import Gaussian, Mechanism, mechanism
+from coordinator_free.privacy.families import mechanism
+from coordinator_free.privacy.mechanism import Mechanism
+from coordinator_free.privacy.mechanisms import Gaussian
 from coordinator_free.privacy.noise import Stream, standard_normal
 from coordinator_free.privacy.observer import OBSERVERS, shared_deviation
 from coordinator_free.release import FloatArray, Release

@@ -23,7 +23,9 @@ from coordinator_free.agent import Setting
 from coordinator_free.agents.averages.aggregating import Aggregating, AggregatingSettings, AggregationError
 from coordinator_free.agents.personal.anchors import Anchor
 from coordinator_free.algorithm import Attack, Count, Positive, Settings
-from coordinator_free.privacy.mechanisms import GRID, NORMS, Gaussian, Mechanism
+from coordinator_free.privacy.families import NORMS
+from coordinator_free.privacy.mechanism import GRID, Mechanism
+from coordinator_free.privacy.mechanisms import Gaussian
 from coordinator_free.privacy.noise import Stream, standard_normal
 from coordinator_free.privacy.observer import composition, contraction
 from coordinator_free.release import FloatArray

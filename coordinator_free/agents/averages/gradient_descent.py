@@ -22,7 +22,8 @@ from annotated_types import Ge, Lt
 from coordinator_free.agent import Setting
 from coordinator_free.agents.averages.aggregating import Aggregating, AggregatingSettings, AggregationError
 from coordinator_free.algorithm import Settings
-from coordinator_free.privacy.mechanisms import NORMS, Mechanism
+from coordinator_free.privacy.families import NORMS
+from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.release import FloatArray
 
 

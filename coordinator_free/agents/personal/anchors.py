@@ -23,12 +23,13 @@ import numpy as np
 from coordinator_free.agent import Setting
 from coordinator_free.agents.settings import SettingError
 from coordinator_free.algorithm import Positive, Settings
+from coordinator_free.privacy.families import NORMS, mechanism
 from coordinator_free.privacy.gaussian_objective_perturbation import (
     GaussianObjectivePerturbation,
     ObjectivePerturbationError,
     gaussian_objective_deviation,
 )
-from coordinator_free.privacy.mechanisms import GRID, NORMS, Mechanism, mechanism
+from coordinator_free.privacy.mechanism import GRID, Mechanism
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation, jacobian_loss, penalised
 from coordinator_free.problem import losses

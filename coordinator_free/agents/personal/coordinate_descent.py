@@ -20,7 +20,8 @@ from coordinator_free.agent import Setting
 from coordinator_free.agents.personal.asynchronous import Asynchronous
 from coordinator_free.agents.settings import SettingError
 from coordinator_free.algorithm import Attack, Positive, Settings
-from coordinator_free.privacy.mechanisms import NORMS, Mechanism, mechanism
+from coordinator_free.privacy.families import NORMS, mechanism
+from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.noise import Streams
 from coordinator_free.release import Release
 

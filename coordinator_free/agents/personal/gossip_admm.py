@@ -33,7 +33,7 @@ from coordinator_free.agent import Activation, Setting
 from coordinator_free.agents.settings import SettingError, checked
 from coordinator_free.algorithm import Algorithm, Count, Positive, Settings
 from coordinator_free.inbox import used
-from coordinator_free.privacy.mechanisms import Mechanism
+from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.release import FloatArray, Release
 
 GOSSIP = 0x676F73

@@ -29,7 +29,7 @@ from coordinator_free.agents.personal.smoothing import Smoothed, kernel, minimis
 from coordinator_free.agents.settings import SettingError, checked
 from coordinator_free.algorithm import PARAMETER, Algorithm, Positive, Settings
 from coordinator_free.inbox import used
-from coordinator_free.privacy.mechanisms import GRID, Mechanism
+from coordinator_free.privacy.mechanism import GRID, Mechanism
 from coordinator_free.release import FloatArray, Release
 from topology.network import Network, from_edges
 

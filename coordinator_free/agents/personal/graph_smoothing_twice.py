@@ -28,7 +28,8 @@ from coordinator_free.agents.personal.graph_smoothing import NOTHING, GraphSmoot
 from coordinator_free.agents.personal.smoothing import Smoothed, kernel, smooth
 from coordinator_free.agents.settings import SettingError
 from coordinator_free.algorithm import PARAMETER, Positive, Settings
-from coordinator_free.privacy.mechanisms import GRID, Mechanism, mechanism
+from coordinator_free.privacy.families import mechanism
+from coordinator_free.privacy.mechanism import GRID, Mechanism
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.problem.losses import Squared
 from coordinator_free.problem.objective import LocalProblem

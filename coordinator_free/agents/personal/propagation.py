@@ -20,7 +20,7 @@ from coordinator_free.agent import Setting
 from coordinator_free.agents.personal.anchors import Anchor, AnchorSettings, idle_of
 from coordinator_free.agents.personal.asynchronous import Asynchronous
 from coordinator_free.algorithm import Attack, Settings
-from coordinator_free.privacy.mechanisms import Mechanism
+from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.release import FloatArray, Release
 from topology.network import Network
 

@@ -22,7 +22,7 @@ from coordinator_free.agents.personal.anchors import Anchor, AnchorSettings, idl
 from coordinator_free.agents.personal.coordinate_descent import CoordinateDescent
 from coordinator_free.agents.settings import SettingError
 from coordinator_free.algorithm import PARAMETER, Attack, Count, Positive, Settings
-from coordinator_free.privacy.mechanisms import Mechanism
+from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.release import FloatArray, Release
 
 UPDATES = 10

@@ -19,7 +19,9 @@ from coordinator_free.attacks.likelihood_ratio import (
     run_trials,
 )
 from coordinator_free.attacks.worst_case import sampled_states, states, worst_alternative
-from coordinator_free.privacy.mechanisms import GRID, GammaNorm, Gaussian, Laplace, mechanism
+from coordinator_free.privacy.families import mechanism
+from coordinator_free.privacy.mechanism import GRID
+from coordinator_free.privacy.mechanisms import GammaNorm, Gaussian, Laplace
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.problem.losses import LOGISTIC, SQUARED
 from coordinator_free.release import Release

@@ -10,7 +10,8 @@ import pytest
 from scipy.stats import binom
 
 from coordinator_free.attacks.noise_tests import LEVEL, NoiseRow, examine, on_grid
-from coordinator_free.privacy.mechanisms import GRID, GammaNorm, Gaussian, Laplace
+from coordinator_free.privacy.mechanism import GRID
+from coordinator_free.privacy.mechanisms import GammaNorm, Gaussian, Laplace
 from coordinator_free.privacy.noise import Stream
 
 P = 3

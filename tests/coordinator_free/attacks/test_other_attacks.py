@@ -18,7 +18,8 @@ from coordinator_free.attacks.observed_rounds import observe
 from coordinator_free.attacks.recorded_states import candidates, shift_scores, shifts
 from coordinator_free.attacks.worst_case import sampled_states, states, worst_alternative
 from coordinator_free.privacy.accounting import total
-from coordinator_free.privacy.mechanisms import GRID, Gaussian
+from coordinator_free.privacy.mechanism import GRID
+from coordinator_free.privacy.mechanisms import Gaussian
 from coordinator_free.problem.losses import LOGISTIC, SQUARED
 from coordinator_free.release import Release
 from tests.helpers.perturbed_objectives import CAPACITY, run

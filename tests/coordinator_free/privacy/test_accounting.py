@@ -34,7 +34,9 @@ from coordinator_free.privacy.accounting import (
 )
 from coordinator_free.privacy.allocation import AllocationError, weights
 from coordinator_free.privacy.analytic_gaussian import gaussian_epsilon, gaussian_mu, log_delta
-from coordinator_free.privacy.mechanisms import NORMS, GammaNorm, Gaussian, Laplace, Mechanism, mechanism
+from coordinator_free.privacy.families import NORMS, mechanism
+from coordinator_free.privacy.mechanism import Mechanism
+from coordinator_free.privacy.mechanisms import GammaNorm, Gaussian, Laplace
 from coordinator_free.privacy.noise import FloatArray, Stream
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
 

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from coordinator_free.privacy.mechanisms import GRID
+from coordinator_free.privacy.mechanism import GRID
 from tests.helpers.places import ROOT
 
 PAGE = ROOT / "docs" / "privacy.md"

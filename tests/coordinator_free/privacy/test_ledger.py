@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.ledger import LARGEST_GROUP, Budget, Charge, Ledger, LedgerError, Plan
-from coordinator_free.privacy.mechanisms import Gaussian, Laplace, Mechanism
+from coordinator_free.privacy.mechanism import Mechanism
+from coordinator_free.privacy.mechanisms import Gaussian, Laplace
 
 TENTH = Laplace(1.0, 10.0)
 FIFTH = Laplace(1.0, 5.0)

@@ -12,17 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from coordinator_free.privacy.mechanisms import (
-    GRID,
-    NORMS,
-    GammaNorm,
-    Gaussian,
-    Laplace,
-    Mechanism,
-    MechanismError,
-    from_description,
-    mechanism,
-)
+from coordinator_free.privacy.families import NORMS, from_description, mechanism
+from coordinator_free.privacy.mechanism import GRID, Mechanism, MechanismError
+from coordinator_free.privacy.mechanisms import GammaNorm, Gaussian, Laplace
 from coordinator_free.privacy.noise import Stream
 
 SECRET = bytes(range(32))

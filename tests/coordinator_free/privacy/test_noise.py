@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from coordinator_free.privacy.mechanisms import mechanism
+from coordinator_free.privacy.families import mechanism
 from coordinator_free.privacy.noise import (
     Stream,
     Streams,

@@ -9,6 +9,7 @@ import pytest
 from scipy import integrate
 
 from coordinator_free.privacy.accounting import total
+from coordinator_free.privacy.families import from_description
 from coordinator_free.privacy.gaussian_objective_perturbation import (
     GaussianObjectivePerturbation,
     ObjectivePerturbationError,
@@ -16,7 +17,8 @@ from coordinator_free.privacy.gaussian_objective_perturbation import (
     gaussian_objective_deviation,
     gaussian_objective_epsilon,
 )
-from coordinator_free.privacy.mechanisms import Gaussian, MechanismError, from_description
+from coordinator_free.privacy.mechanism import MechanismError
+from coordinator_free.privacy.mechanisms import Gaussian
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation, jacobian_loss
 

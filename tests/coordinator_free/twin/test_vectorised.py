@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coordinator_free.privacy.mechanisms import GRID
+from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.privacy.noise import simulation_secret
 from coordinator_free.problem.losses import LOGISTIC, SQUARED
 from coordinator_free.twin.run import run_asynchronous

@@ -10,7 +10,8 @@ import pytest
 
 from coordinator_free.agents.averages import aggregating, averaging
 from coordinator_free.aggregation import masking
-from coordinator_free.privacy.mechanisms import GRID, Gaussian
+from coordinator_free.privacy.mechanism import GRID
+from coordinator_free.privacy.mechanisms import Gaussian
 from node.audit.report import Audit, AuditError, LedgerReport
 from node.traffic.reader import TrafficLogReader
 from node.worlds.twin import run_twin

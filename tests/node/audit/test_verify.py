@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from coordinator_free.privacy.mechanisms import GRID
+from coordinator_free.privacy.mechanism import GRID
 from node.audit.verify import verify
 from node.cli import main
 from node.folder.journal import Journal

@@ -14,7 +14,7 @@ import pytest
 
 from coordinator_free.agents.personal.coordinate_descent import CoordinateDescent
 from coordinator_free.privacy.accounting import total
-from coordinator_free.privacy.mechanisms import mechanism
+from coordinator_free.privacy.families import mechanism
 from coordinator_free.privacy.noise import simulation_secret
 from coordinator_free.problem.losses import SQUARED
 from coordinator_free.problem.objective import LocalProblem

@@ -13,7 +13,7 @@ from coordinator_free.agents.admm.penalty_perturbation import round_cost
 from coordinator_free.agents.personal.warm_start import WarmStart
 from coordinator_free.agents.settings import SettingError
 from coordinator_free.privacy.accounting import AccountingError, total
-from coordinator_free.privacy.mechanisms import GRID
+from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.problem.losses import LOGISTIC
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from coordinator_free.privacy.ledger import Budget, Charge, LedgerError
-from coordinator_free.privacy.mechanisms import Laplace, Mechanism
+from coordinator_free.privacy.mechanism import Mechanism
+from coordinator_free.privacy.mechanisms import Laplace
 from node.folder import ledger as ledger_file
 from node.folder.ledger import LedgerFile
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from coordinator_free.privacy.accounting import total
+from coordinator_free.privacy.families import mechanism
 from coordinator_free.privacy.ledger import Budget
-from coordinator_free.privacy.mechanisms import Mechanism, mechanism
+from coordinator_free.privacy.mechanism import Mechanism
 from node.folder.ledger import LedgerFile
 from node.folder.spending import spent
 

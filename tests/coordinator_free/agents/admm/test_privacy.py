@@ -22,7 +22,8 @@ from coordinator_free.agents.admm.dual_perturbation import DualPerturbation
 from coordinator_free.agents.admm.penalty_perturbation import PenaltyPerturbation, published_cost, round_cost
 from coordinator_free.agents.admm.primal_perturbation import PrimalPerturbation
 from coordinator_free.privacy.accounting import total
-from coordinator_free.privacy.mechanisms import GRID, from_description
+from coordinator_free.privacy.families import from_description
+from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation, penalised
 from coordinator_free.privacy.pure_budget import calibrate_pure, calibrate_with_pure_end, pure

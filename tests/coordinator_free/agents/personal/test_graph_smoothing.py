@@ -10,7 +10,7 @@ from scipy.linalg import expm
 
 from coordinator_free.agents.personal.smoothing import kernel, minimise_under, smooth
 from coordinator_free.agents.settings import SettingError
-from coordinator_free.privacy.mechanisms import GRID
+from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.problem.losses import LOGISTIC, SQUARED
 from coordinator_free.twin.run import reexecute, run_asynchronous
 

@@ -11,7 +11,7 @@ from coordinator_free.agents.personal.anchors import Anchor
 from coordinator_free.agents.personal.propagation import Propagation, propagated
 from coordinator_free.agents.settings import SettingError
 from coordinator_free.privacy.accounting import calibrate, total
-from coordinator_free.privacy.mechanisms import GRID
+from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.problem.losses import LOGISTIC, SQUARED
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.twin.run import reexecute, run_asynchronous
