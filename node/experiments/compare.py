@@ -25,6 +25,7 @@ from coordinator_free.release import FloatArray
 from node.configuration.reading import load
 from node.configuration.sections import Configuration
 from node.experiments.trial import Trial, TrialError, play, seeded
+from node.folder import tables
 
 BASELINES = "baseline"
 
@@ -269,14 +270,7 @@ def marks(comparison: Comparison) -> list[tuple[str, float, float]]:
 
 def parquet(comparison: Comparison) -> bytes | None:
     """The table as Parquet; None where pyarrow is not installed."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet as writer
-    except ImportError:
-        return None
-    sink = pa.BufferOutputStream()
-    writer.write_table(pa.table(comparison.table()), sink)
-    return bytes(sink.getvalue().to_pybytes())
+    return tables.parquet(comparison.table())
 
 
 def _column(found: Sequence[dict[str, float | None]], name: str) -> FloatArray:

@@ -28,6 +28,7 @@ from coordinator_free.release import FloatArray
 from node.folder.run import RunFolder, read_run
 from node.folder.shard import Rows
 from node.folder.spending import spent
+from node.folder.tables import parquet
 from node.folder.whole import write_whole
 from node.plug_ins import find_here
 from node.results.documents import details_of, results_of
@@ -145,24 +146,13 @@ def _write(run: RunFolder, results: dict[str, Any], details: dict[str, Any]) -> 
         figure = draw(results, details)
         if figure is not None:
             write_whole(folder / name, png(figure))
-    table = _parquet(details["agents"])
+    agents = details["agents"]
+    table = parquet({"agent": range(len(agents["name"])), **agents})
     if table is not None:
         write_whole(folder / "results.parquet", table)
     report = write_report(run.manifest.name, results, details)
     if report is not None:
         write_whole(folder / "report.html", report)
-
-
-def _parquet(agents: dict[str, list[Any]]) -> bytes | None:
-    """One row an agent; None where pyarrow is not installed."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError:
-        return None
-    sink = pa.BufferOutputStream()
-    parquet.write_table(pa.table({"agent": list(range(len(agents["name"]))), **agents}), sink)
-    return bytes(sink.getvalue().to_pybytes())
 
 
 # --- a process of its own --------------------------------------------------------------------------------------------
