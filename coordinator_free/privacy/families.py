@@ -31,7 +31,7 @@ class _Norms(Mapping[str, str]):
 NORMS: Mapping[str, str] = _Norms()
 """Norm of each mechanism's sensitivity, which has to be the norm of the clipping too.
 
-Asking for one's own mechanism raises `MechanismError` where it cannot be imported. Iteration lists the known families.
+Asking for a mechanism of your own raises `MechanismError` where it cannot be imported. Iteration lists known families.
 """
 
 
@@ -39,7 +39,7 @@ def mechanism(name: str, sensitivity: float, multiplier: float, dimension: int) 
     """The mechanism of family ``name`` whose scale is ``multiplier`` times its sensitivity.
 
     ``sensitivity`` is that of the exact value, in the family's norm (`NORMS`); the rounding to the grid is added here.
-    ``name`` may be ``package.module:Class``: one's own, made from its sensitivity and scale.
+    ``name`` may be ``package.module:Class``: a class of your own, made from its sensitivity and scale.
     Raises `MechanismError` for an unknown family or numbers outside their range.
     """
     if not 0.0 <= sensitivity < math.inf:

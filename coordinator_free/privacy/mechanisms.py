@@ -83,6 +83,7 @@ class Laplace(_Additive):
         return discrete_laplace(stream, dimension, self.scale * STEPS)
 
     def log_density(self, noise: FloatArray) -> FloatArray:
+        """Log of the probability of a cell of the grid over its volume, shape (..., d) to (...)."""
         ratio = GRID / self.scale
         cell = math.log(math.tanh(ratio / 2.0) / GRID)  # (1 - q) / (1 + q) for a cell of width GRID
         density: FloatArray = noise.shape[-1] * cell - np.abs(noise).sum(axis=-1) / self.scale
@@ -109,6 +110,7 @@ class Gaussian(_Additive):
         return normal
 
     def log_density(self, noise: FloatArray) -> FloatArray:
+        """Log of the normal density, shape (..., d) to (...)."""
         constant = noise.shape[-1] * math.log(self.scale * math.sqrt(2.0 * math.pi))
         density: FloatArray = -constant - np.square(noise / self.scale).sum(axis=-1) / 2.0
         return density
@@ -144,6 +146,7 @@ class GammaNorm(_Additive):
         return direction
 
     def log_density(self, noise: FloatArray) -> FloatArray:
+        """Log of the density ~ exp(-|e|_2 / scale), shape (..., d) to (...)."""
         d = self.dimension
         area = math.log(2.0) + d / 2.0 * math.log(math.pi) - math.lgamma(d / 2.0)  # of the unit sphere
         constant = area + math.lgamma(d) + d * math.log(self.scale)
@@ -151,4 +154,5 @@ class GammaNorm(_Additive):
         return density
 
     def describe(self) -> dict[str, Any]:
+        """The description of the additive mechanisms, and the dimension."""
         return super().describe() | {"dimension": self.dimension}
