@@ -1,8 +1,8 @@
 """Several configurations beside each other at equal total privacy, over several seeds, with the baselines of the data.
 
 Rules that hold here:
-- Private configurations spend the same total (epsilon, delta), or they are not compared. One without privacy is shown,
-  and says so.
+- Private configurations spend the same total (epsilon, delta), or they are not compared. One without privacy is shown
+  and marked so.
 - A seed deals rows, graph and clocks alike for all configurations, so that differences are of one and the same deal.
 - Over processes every run charges its own ledgers: runs on the same rows add up. In the twin nothing is sent.
 """
@@ -73,6 +73,7 @@ class Comparison:
     world: str
 
     def as_json(self) -> dict[str, Any]:
+        """Everything as plain values, the rows summarised over seeds."""
         return {
             "world": self.world,
             "seeds": self.seeds,
@@ -206,7 +207,7 @@ def compare(
 
 
 def models_of(trial: Trial) -> dict[str, FloatArray]:
-    """What a run offers: own last models, the average of what was released, the free finish."""
+    """The models that a run gives: own last ones, the average of what was released, the free finish."""
     found = {"together": trial.models}
     if trial.is_consensus and trial.releases:
         found["average of what was released"] = trial.released_average
@@ -216,7 +217,7 @@ def models_of(trial: Trial) -> dict[str, FloatArray]:
 
 
 def baseline_scores(trial: Trial) -> dict[str, FloatArray]:
-    """Scores (n,) of everybody alone, also with ridge and l1 penalties at their best, and of one pooled model."""
+    """Scores (n,) of the agents alone, also with ridge and l1 penalties at their best, and of one pooled model."""
     tests = trial.tests
     found = {"zero model": trial.scores(np.zeros(trial.preparation.dealt.dimension))}
     try:

@@ -1,9 +1,10 @@
-"""One run of a configuration for whoever compares several: what was said, and the models that came of it.
+"""One run of a configuration among several that are compared: what was released, and the models that came of it.
 
 Rules that hold here:
 - In the twin nothing leaves this process and no ledger is charged; what the releases would cost is computed from the
   agents' own charges. Over processes it is a run like any other, with its folder, its ledgers and its log.
-- Whoever compares holds the data, as whoever deals does. Figures computed from it are not covered by epsilon.
+- The process that compares holds all data, as the one that deals it does. Figures computed from it are not covered by
+  epsilon.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class TrialError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What one run gave. ``models`` are the agents' own last ones, (n, p); ``finishes`` those that nobody ever hears.
+    """What one run gave. ``models`` are the agents' own last ones, (n, p); ``finishes`` those that are never sent.
 
     ``epsilon`` is the largest total over agents at the configured delta, None without privacy.
     """
@@ -59,18 +60,22 @@ class Trial:
 
     @property
     def judge(self) -> Loss:
+        """The loss whose metric scores the models."""
         return loss(self.preparation.configuration.learning.loss)
 
     @cached_property
     def problems(self) -> list[LocalProblem]:
+        """The local problem of each agent."""
         return self.preparation.problems()
 
     @cached_property
     def tests(self) -> list[tuple[FloatArray, FloatArray]]:
+        """The held-out rows and labels of each agent."""
         return [(shard.x_test, shard.y_test) for shard in self.preparation.dealt.shards]
 
     @property
     def records(self) -> list[int]:
+        """The number of training rows of each agent."""
         return [shard.records for shard in self.preparation.dealt.shards]
 
     def scores(self, models: FloatArray) -> FloatArray:
@@ -96,7 +101,7 @@ class Trial:
     def moments(self, count: int, start: FloatArray | None = None) -> Iterator[tuple[int, FloatArray]]:
         """(releases so far, the models as released (n, p)) at about ``count`` moments, the first and the last too.
 
-        Models are ``start`` (zeros if not given) until their agent speaks; the array is reused.
+        Models are ``start`` (zeros if not given) until their agent's first release; the array is reused.
         """
         n, p = self.preparation.agents, self.preparation.dealt.dimension
         models = np.zeros((n, p)) if start is None else np.array(start)

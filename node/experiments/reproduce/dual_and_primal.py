@@ -81,18 +81,18 @@ class Sweep:
 
     def findings(self) -> list[str]:
         """What became of each method and reading against the majority class and an agent alone."""
-        told: list[str] = []
+        findings: list[str] = []
         for name, reading in dict.fromkeys((n, r) for n, r, _ in self.runs):
-            told += self._best_and_worse(name, reading)
+            findings += self._best_and_worse(name, reading)
         if len(self.methods) > 1:
             dual, primal = (self.over_alpha(name, TRULY, _last) for name in ("dvp", "pvp"))
             better = sum(primal[alpha] < dual[alpha] for alpha in dual)
-            told.append(
+            findings.append(
                 f"truly private: primal perturbation (own-release, Gaussian) has the lower last loss at {better} of "
                 f"{len(dual)} alphas"
                 + (": the paper's preference for the dual does not appear." if better * 2 > len(dual) else ".")
             )
-        return told
+        return findings
 
     def _best_and_worse(self, name: str, reading: str) -> list[str]:
         errors = self.over_alpha(name, reading, lambda run: run.best_error)
@@ -105,14 +105,14 @@ class Sweep:
             (True, True): "better than the majority class and than an agent alone",
         }[errors[best] < MAJORITY_ERROR, errors[best] < self.base.error["alone"]]
         cost = f", which truly costs epsilon {total:.3g} over all rounds" if reading == PUBLISHED else " in total"
-        told = [f"{reading}, {name.upper()}: best error {errors[best]:.3f} at alpha {best:g}{cost}; {words}."]
+        findings = [f"{reading}, {name.upper()}: best error {errors[best]:.3f} at alpha {best:g}{cost}; {words}."]
         zero = self.base.loss["zero model"]
         worse = [f"{alpha:g}" for alpha, loss in self.over_alpha(name, reading, _last).items() if loss > zero]
         if worse:
-            told.append(
+            findings.append(
                 f"{reading}, {name.upper()}: the last loss is above that of the zero model at alpha {', '.join(worse)}."
             )
-        return told
+        return findings
 
 
 def _last(run: Run) -> float:

@@ -2,7 +2,7 @@
 
 Rules that hold here:
 - The noise is the printed one; the charge is the right one for it. The ledger of such a run counts, it does not limit.
-- None of these is for real use: each docstring says what is wrong.
+- None of these is for real use: each docstring states what is wrong.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PublishedDual(_AlphaARound, DualPerturbation):
     """DVP as printed (Zhang and Zhu 2017, Algorithm 2), ``alpha`` a round.
 
     It claims alpha for each round with noise of rate zeta = alpha_hat, although two noise vectors differ by up to 2,
-    and says nothing of the total. Takes alpha_hat = alpha - 2 ln(1 + c1/k) where that is above 0; otherwise
+    and claims nothing for the total. Takes alpha_hat = alpha - 2 ln(1 + c1/k) where that is above 0; otherwise
     Phi = C c1 / (B (e^(alpha/4) - 1)) - rho and alpha_hat = alpha/2.
     """
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.experiments.reproduce import paper000, paper001, paper002
+from node.experiments.reproduce import paper000, paper002
 from node.experiments.reproduce.figure import Figure, FigureError, Reproduction, Request, Setting, overridden
+from node.experiments.reproduce.paper001 import comparison, figure1
 from node.experiments.reproduce.paper003 import figures as paper003
-from node.experiments.reproduce.paper004 import figure1, figure2, figure2c, figure3, figure4, table1
+from node.experiments.reproduce.paper004 import figure1 as descent
+from node.experiments.reproduce.paper004 import figure2, figure2c, figure3, figure4, table1
 
 FIGURES: dict[str, Figure] = {
     figure.name: figure
     for figure in (
-        figure1.FIGURE,
+        descent.FIGURE,
         *figure2.FIGURES,
         figure2c.FIGURE,
         figure3.FIGURE,
         figure4.FIGURE,
         *paper000.FIGURES,
-        *paper001.FIGURES,
+        figure1.FIGURE,
+        *comparison.FIGURES,
         *paper002.FIGURES,
         *paper003.FIGURES,
         table1.FIGURE,

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from node.experiments.charts import Panel, drawn
-from node.experiments.reproduce import paper001
 from node.experiments.reproduce.dual_and_primal import LOSS_OFF_SCALE
 from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, Reproduction, Request
+from node.experiments.reproduce.paper001.figure1 import DISTANCE
 from node.experiments.reproduce.paper003 import figures as paper003
 from node.experiments.reproduce.paper004 import figure1, figure4, settings, table1
 from node.experiments.reproduce.registry import FIGURES, reproduce
@@ -298,7 +298,7 @@ def test_growing_penalties_end_further_from_the_optimum_than_constant_ones(make:
         assert row["rounds"] == len(distances[row["schedule"]]) == 6
         assert distances[row["schedule"]][-1] == row["distance to the pooled optimum"]
         assert losses[row["schedule"]][-1] == row["last loss"]
-    constant, fastest = (values(made.rows, paper001.DISTANCE, schedule=f"(b) 0.5 times {q}^t") for q in ("1", "1.2"))
+    constant, fastest = (values(made.rows, DISTANCE, schedule=f"(b) 0.5 times {q}^t") for q in ("1", "1.2"))
     assert constant[0] < fastest[0]
     assert f"Constant penalties end {constant[0]:.3g} (0.5)" in made.findings[1]
 

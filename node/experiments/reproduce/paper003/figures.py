@@ -46,10 +46,10 @@ def _reduce(
     """Rows and findings over the columns ``over``, drawn over the first of them."""
     found = places(request, settings, request.runs(figure.runs))
     rows = [row for place in found for row in place.rows()]
-    said = findings(found, over, grows=grows, gap=gap)
+    claims = findings(found, over, grows=grows, gap=gap)
     data = ", ".join(dict.fromkeys(place.source for place in found))
     panels = _panels(rows, over.partition(",")[0])
-    return figure.shown(rows, said, _notes(request.runs(figure.runs)), panels, of=f", {data}")
+    return figure.shown(rows, claims, _notes(request.runs(figure.runs)), panels, of=f", {data}")
 
 
 def _notes(runs: int) -> list[str]:

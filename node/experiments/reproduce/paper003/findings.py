@@ -18,7 +18,7 @@ At = Sequence[tuple[Mapping[str, Any], Mapping[str, Found]]]
 
 def findings(places: Sequence[Place], over: str, *, grows: bool = False, gap: bool = False) -> list[str]:
     """Every claim that the figure makes over the columns ``over``, for each data set and reading."""
-    said = []
+    found = []
     for source in dict.fromkeys(place.source for place in places):
         at = [(place.shown, place.found) for place in places if place.source == source]
         for reading, weighted, equal in zip((PUBLISHED, TRULY), WEIGHTED, EQUAL, strict=True):
@@ -31,8 +31,8 @@ def findings(places: Sequence[Place], over: str, *, grows: bool = False, gap: bo
                 claims.append(grows_with_epsilon(at, weighted))
             elif over == "u":
                 claims.append(steady(at, weighted, equal))
-            said += [f"{source}, {reading}: {claim}" for claim in claims]
-    return [*said, _published_claim([row for place in places for row in place.rows() if row["method"] == WEIGHTED[0]])]
+            found += [f"{source}, {reading}: {claim}" for claim in claims]
+    return [*found, _published_claim([row for place in places for row in place.rows() if row["method"] == WEIGHTED[0]])]
 
 
 def _published_claim(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -82,6 +82,7 @@ def gap_falls(at: At, method: str) -> str:
 
 
 def similar(at: At, weighted: str) -> str:
+    """How far centralised noisy descent is ahead."""
     behind = [mean(found[CENTRAL].accuracy) - mean(found[weighted].accuracy) for _, found in at]
     close = sum(abs(b) < 0.02 for b in behind)
     verdict = "similar, as in the paper" if close == len(behind) else "not throughout as in the paper"
@@ -90,6 +91,7 @@ def similar(at: At, weighted: str) -> str:
 
 
 def grows_with_epsilon(at: At, method: str) -> str:
+    """Whether accuracy grows with epsilon, and is above the majority class."""
     curve = [mean(found[method].accuracy) for _, found in at]
     falls = [lower - higher for lower, higher in pairwise(curve)]
     if max(falls, default=0.0) >= 0.005:
@@ -104,6 +106,7 @@ def grows_with_epsilon(at: At, method: str) -> str:
 
 
 def steady(at: At, weighted: str, equal: str) -> str:
+    """How much the accuracy of both methods differs over u."""
     spreads = []
     for method in (weighted, equal):
         curve = [mean(found[method].accuracy) for _, found in at]

@@ -110,8 +110,7 @@ def true_cost(each: float, updates: int, lipschitz: float, delta: float = DELTA)
 
 
 def printed_noise(epsilon: float, updates: int, lipschitz: float) -> dict[str, Any]:
-    """Settings whose releases have the paper's noise, charged what it truly costs: clipping at ``lipschitz`` clips
-    nothing."""
+    """Changes for releases with the paper's noise, charged their true cost; clipping at ``lipschitz`` clips nothing."""
     return {
         "clock.updates": updates,
         "privacy.mechanism": "laplace",
@@ -181,5 +180,6 @@ class Objective:
         self.least = self(optimum(made.network, trial.problems, made.confidences, mu))
 
     def __call__(self, models: FloatArray) -> float:
+        """The objective at ``models`` (n, p)."""
         made = self._trial.preparation
         return graph_objective(made.network, self._trial.problems, made.confidences, self._mu, models)

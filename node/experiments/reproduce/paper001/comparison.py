@@ -1,4 +1,4 @@
-"""Zhang, Khalili and Liu (ICML 2018), *Improving the Privacy and Accuracy of ADMM-Based ...*: figures 1 to 4."""
+"""Figures 2 to 4: penalty perturbation against dual perturbation, as published and at one true total."""
 
 from __future__ import annotations
 
@@ -6,23 +6,17 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from coordinator_free.agents.admm.penalty_perturbation import published_cost, round_cost
-from coordinator_free.problem.losses import LOGISTIC
-from coordinator_free.problem.objective import LocalProblem, minimise
-from coordinator_free.problem.solver import LocalSolver
-from coordinator_free.release import FloatArray
 from node.experiments.charts import Panel
 from node.experiments.reproduce.adult import (
     ADULT,
     CAPACITY,
     DATA,
     DELTA,
-    MAJORITY,
     MAJORITY_ERROR,
     Baseline,
     Run,
@@ -33,128 +27,9 @@ from node.experiments.reproduce.adult import (
     over_rounds,
     published,
 )
-from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, Figure, Reproduction, Request, Setting
+from node.experiments.reproduce.figure import PUBLISHED, TRULY, Figure, Reproduction, Request, Setting
+from node.experiments.reproduce.paper001.figure1 import NOTES
 from node.experiments.trial import Trial
-
-NOTES = [
-    "C = 1750, rho = 1 shared by the nodes: 001 prints neither. Rows as in 000: adult.data, columns by public bounds.",
-    f"Loss: mean logistic loss on the training rows; {MAJORITY}.",
-]
-
-# --- figure 1 --------------------------------------------------------------------------------------------------------
-
-PRINTED = {"starts": [0.55, 0.65, 0.6, 0.55, 0.6], "growths": [1.01, 1.03, 1.1, 1.2, 1.02]}
-SCHEDULES: dict[str, dict[str, Any]] = {
-    "(a) own penalties, growing by 1.01 to 1.2, as printed": {
-        "learning.algorithm": "node.experiments.reproduce.published:OwnPenalties",
-        "learning.parameters": PRINTED,
-    },
-    **{
-        f"(b) 0.5 times {q:g}^t": {"learning.penalty": 0.5, "learning.penalty_growth": q} for q in (1.0, 1.05, 1.1, 1.2)
-    },
-    "control: constant 3, dual step 3": {"learning.penalty": 3.0, "learning.theta": 3.0},
-}
-DISTANCE = "distance to the pooled optimum"
-
-
-def _schedules(_: Request) -> list[Setting]:
-    own = {**ADULT, "learning.algorithm": "m-admm", "learning.theta": 0.5}
-    return [Setting((name,), census(updates=60, shared=True), own | changes) for name, changes in SCHEDULES.items()]
-
-
-def _without_privacy(figure: Figure, request: Request, settings: list[Setting]) -> Reproduction:
-    """The printed growing penalties beside constant ones; always one run of each, since nothing is random in them."""
-    losses: dict[str, FloatArray] = {}
-    distances: dict[str, FloatArray] = {}
-    for setting, _, trial in request.trials(settings, 1):
-        (name,) = setting.key
-        losses[name], distances[name] = judged(trial).losses, _distances(trial, pooled_optimum(trial))
-    rows = [
-        {
-            "schedule": name,
-            "reading": OPEN,
-            "rounds": len(distance),
-            DISTANCE: float(distance[-1]),
-            "last loss": float(losses[name][-1]),
-        }
-        for name, distance in distances.items()
-    ]
-    panels = [
-        Panel(title, below, "round", [over_rounds(n, v, k) for k, (n, v) in enumerate(values.items())], y_log=log)
-        for title, below, values, log in (
-            ("Distance to the pooled optimum", "relative, all nodes together", distances, True),
-            ("Loss", "mean over the nodes", losses, False),
-        )
-    ]
-    return figure.shown(rows, _on_growth(list(distances.values())), NOTES, panels)
-
-
-def _on_growth(distances: Sequence[FloatArray]) -> list[str]:
-    """Whether growing penalties freeze short of the optimum, and slow convergence down."""
-    printed, *ends = (float(distance[-1]) for distance in distances)
-    frozen = distances[0]
-    still = float(abs(frozen[-1] - frozen[len(frozen) // 2]) / frozen[-1])
-    return [
-        f"The printed growing penalties end {printed:.3g} from the optimum (relative) and moved by {still:.1%} of that "
-        "in the second half"
-        + (
-            ": they freeze short of it, since Theorem 3.1 needs bounded penalties."
-            if still < 0.1 < printed / ends[0]
-            else "; how they freeze shows in more rounds (--set clock.updates=100)."
-        ),
-        f"Constant penalties end {ends[0]:.3g} (0.5) and {ends[-1]:.3g} (3) from it.",
-        "Larger growth converges more slowly, as the paper says."
-        if all(smaller <= larger for smaller, larger in pairwise(ends[:-1]))
-        else "Larger growth does not always converge more slowly: the paper's order does not appear.",
-    ]
-
-
-def pooled_optimum(trial: Trial) -> FloatArray:
-    """What all nodes' rows together would give.
-
-    Each of the N nodes adds C/m for a record and its part of rho.
-
-    Returns
-    -------
-    FloatArray
-        The minimiser, shape (d,).
-    """
-    n, learning, problems = trial.preparation.agents, trial.preparation.configuration.learning, trial.problems
-    capacity, rho = learning.get("capacity") or CAPACITY, (learning.get("rho") or 1.0)
-    curvature = rho if learning.get("regulariser") == "shared" else n * rho
-    zero = np.zeros(trial.preparation.dealt.dimension)
-    if len({problem.records for problem in problems}) == 1:
-        x, y = np.concatenate([p.x for p in problems]), np.concatenate([p.y for p in problems])
-        return LocalSolver(LocalProblem(x, y, LOGISTIC, 0.0), n * capacity).minimise(curvature, zero, zero)
-
-    def value(f: FloatArray) -> float:
-        fits = sum(float(p.loss.values(f, p.x, p.y).mean()) for p in problems)
-        return capacity * fits + 0.5 * curvature * float(f @ f)
-
-    def gradient(f: FloatArray) -> FloatArray:
-        total: FloatArray = capacity * np.sum([p.loss.gradient(f, p.x, p.y) for p in problems], axis=0)
-        return total + curvature * f
-
-    def hessian(f: FloatArray) -> FloatArray:
-        own = [p.hessian(f) - 2.0 * p.regularisation * np.eye(len(zero)) for p in problems]
-        total: FloatArray = capacity * np.sum(own, axis=0)
-        return total + curvature * np.eye(len(zero))
-
-    return minimise(value, gradient, hessian, zero)
-
-
-def _distances(trial: Trial, best: FloatArray) -> FloatArray:
-    """Distance of all agents' releases to ``best`` by round, relative to its norm; shape (T,)."""
-    rounds = max(r.round or 0 for r in trial.releases) + 1
-    squares = np.zeros(rounds)
-    for release in trial.releases:
-        squares[release.round or 0] += float(np.sum((release.vector - best) ** 2))
-    scale = np.sqrt(trial.preparation.agents) * float(np.linalg.norm(best))
-    distance: FloatArray = np.sqrt(squares) / scale
-    return distance
-
-
-# --- figures 2 to 4 --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -370,14 +245,6 @@ def _uneven(agents: int, ratio: float) -> dict[str, Any]:
 
 
 FIGURES = [
-    Figure(
-        "paper001/figure1",
-        "convergence of M-ADMM, five nodes, no privacy",
-        "M-ADMM converges with private growing penalties; larger growth slows it down (a plot)",
-        _schedules,
-        _without_privacy,
-        data=DATA,
-    ),
     _comparison(
         "figure2",
         "penalty perturbation against dual perturbation, five nodes",
