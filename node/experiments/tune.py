@@ -96,11 +96,7 @@ def tune(
     tell: Callable[[str], None] = lambda _: None,
 ) -> Tuned:
     """Search ``parameters``, one at a time, ``PASSES`` times; ``only`` names those to search."""
-    values = parameters(configuration, grids or {})
-    for name in only:
-        if name not in values:
-            raise TrialError(f"--only {name}: not among what can be tuned here: {', '.join(values)}")
-    chosen_from = {name: tried for name, tried in values.items() if not only or name in only}
+    chosen_from = _selected(parameters(configuration, grids or {}), only)
     judge = _Judge(configuration, instances)
     trials: list[Trying] = []
     known: dict[tuple[tuple[str, Any], ...], Trying] = {}
@@ -139,8 +135,16 @@ def tune(
     )
 
 
+def _selected(values: dict[str, list[Any]], only: Sequence[str]) -> dict[str, list[Any]]:
+    """The parameters named by ``only``, or all of them."""
+    for name in only:
+        if name not in values:
+            raise TrialError(f"--only {name}: not among what can be tuned here: {', '.join(values)}")
+    return {name: tried for name, tried in values.items() if not only or name in only}
+
+
 class _Judge:
-    """Runs trials, all on the same instances, and scores the model that a person would use in the end."""
+    """Runs trials, all on the same instances, and scores the model that is used in the end."""
 
     def __init__(self, configuration: Configuration, instances: int) -> None:
         self._configuration = configuration
