@@ -18,6 +18,7 @@ from typing import Any
 
 from node.configuration.reading import set_value
 from node.configuration.sections import Configuration
+from node.configuration.usage import unused
 from node.experiments.charts import Panel
 from node.experiments.trial import Trial, configured, play, seeded
 
@@ -50,6 +51,15 @@ class Setting:
         """Whether an override of the setting ``path`` holds in this run."""
         fixed = any(path == own or path.startswith(f"{own}.") for own in self.changes)
         return not fixed and not path.startswith("privacy.")
+
+    def uses(self, path: str, overrides: Sequence[str]) -> bool:
+        """Whether an override of ``path`` holds in this run, and the run's algorithm and data use the setting."""
+        if not self.takes(path):
+            return False
+        configuration = self.configuration(overrides)
+        section, key = [*path.split("."), ""][:2]
+        known = type(getattr(configuration, section)).model_fields
+        return key in known and f"{section}.{key}" not in unused(configuration)
 
     def configuration(self, overrides: Sequence[str]) -> Configuration:
         """The configuration of this run under those of the ``overrides`` that hold in it."""

@@ -62,16 +62,19 @@ def planned(figure: Figure, request: Request) -> list[Setting]:
             + (f"; or --set data.source={figure.bundled}, which comes with the examples" if figure.bundled else "")
         )
     settings = figure.settings(request)
+    refusals = {path: _unused(figure, settings, path, request.world) for path in paths}
+    if not any(refusals.values()):
+        for setting in settings:
+            setting.configuration(request.overrides)
+        refusals = {path: _used_by_none(figure, settings, path, request) for path in paths}
     for override, path in zip(request.overrides, paths, strict=True):
-        why = _unused(figure, settings, path, request.world)
+        why = refusals[path]
         if why is not None:
             raise FigureError(
                 f"{figure.name}: --set {override} would change nothing: {why}; "
                 f"this figure can use {', '.join(_changeable(figure, settings, request.world))}, "
                 "and settings of these sections that it leaves at their defaults"
             )
-    for setting in settings:
-        setting.configuration(request.overrides)
     return settings
 
 
@@ -93,6 +96,13 @@ def _unused(figure: Figure, settings: list[Setting], path: str, world: str) -> s
     return None
 
 
+def _used_by_none(figure: Figure, settings: list[Setting], path: str, request: Request) -> str | None:
+    """Why no run uses ``path``, although it is free to change; None where at least one does."""
+    if path in figure.reads or any(setting.uses(path, request.overrides) for setting in settings):
+        return None
+    return "no run of the figure uses it"
+
+
 def _changeable(figure: Figure, settings: list[Setting], world: str) -> list[str]:
     """The settings of the figure's tables that an override can change in at least one run."""
     named = {f"{section}.{key}" for setting in settings for section, keys in setting.table.items() for key in keys}
@@ -104,9 +114,10 @@ def _partly_used(settings: list[Setting], request: Request) -> list[str]:
     """A note on each override that some runs use and others do not."""
     notes = []
     for override in request.overrides:
-        used = sum(setting.takes(overridden(override)) for setting in settings)
+        used = sum(setting.uses(overridden(override), request.overrides) for setting in settings)
         if 0 < used < len(settings):
             notes.append(
-                f"--set {override} holds in {used} of {len(settings)} settings; the others have their own value."
+                f"--set {override} holds in {used} of {len(settings)} settings; "
+                "the others have their own value or do not use it."
             )
     return notes

@@ -84,6 +84,7 @@ def test_an_override_that_the_figure_sets_itself_is_refused(tmp_path: Path, caps
         ("network.deadline=5", "nothing is sent in the twin"),
         ("eavesdropper.endpoint=ipc://x", "nothing is sent in the twin"),
         ("privacy.delta=0.1", "the two readings of the figure fix the privacy"),
+        ("learning.rho=0.3", "no run of the figure uses it"),
         ("data.dimension = 7", "every run of the figure has a value of its own"),
     ],
 )
@@ -95,7 +96,10 @@ def test_what_a_figure_cannot_use_is_named(override: str, why: str, tmp_path: Pa
 def test_an_override_that_some_runs_use_is_noted(tmp_path: Path) -> None:
     adult = f"data.path={adult_folder(tmp_path / 'adult', 60, 20)}"
     made = reproduce("paper002/figure2", Request("twin", 1, (adult, "clock.updates=2"), tmp_path))
-    assert made.notes[-1] == "--set clock.updates=2 holds in 4 of 8 settings; the others have their own value."
+    assert (
+        made.notes[-1]
+        == "--set clock.updates=2 holds in 4 of 8 settings; the others have their own value or do not use it."
+    )
 
 
 def test_figures_that_make_no_run_take_data_alone(tmp_path: Path) -> None:
