@@ -7,9 +7,7 @@ Rules that hold here:
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from coordinator_free.release import FloatArray
 from node.agent.conversation import Conversation
 from node.agent.surroundings import agents_in_words
 from node.folder.arrays import packed
+from node.folder.counted import Counted, write_counted
 from node.folder.status import State
 from node.folder.whole import write_whole
 from node.wire import own_name
@@ -123,30 +122,29 @@ def write_final(talk: Conversation, code: int, reason: str | None, measured: dic
         If one of the files cannot be written.
     """
     around, outgoing, incoming, receiver = talk.around, talk.outgoing, talk.incoming, talk.incoming.receiver
-    counted: dict[str, Any] = {
-        "agent": around.agent,
-        "code": code,
-        "reason": reason,
-        "notes": around.notes,
-        "sent": len(outgoing.sent),
-        "last": outgoing.last,
-        "received": receiver.received,
-        "repeats_said": outgoing.repeats,
-        "repeats_heard": receiver.repeats,
-        "late": receiver.late,
-        "missing": {str(j): gaps for j, gaps in incoming.missing().items()},
-        "not_done": sorted(set(around.neighbours) - incoming.done.keys()),
-        "dropped_by_reason": dict(receiver.dropped + talk.post.dropped),
-        "bytes": outgoing.bytes,
-        "charged": talk.charger.charged,
+    counted = Counted(
+        agent=around.agent,
+        code=code,
+        reason=reason,
+        notes=tuple(around.notes),
+        sent=len(outgoing.sent),
+        last=outgoing.last,
+        received=receiver.received,
+        repeats_said=outgoing.repeats,
+        repeats_heard=receiver.repeats,
+        late=receiver.late,
+        missing={str(j): gaps for j, gaps in incoming.missing().items()},
+        not_done=tuple(sorted(set(around.neighbours) - incoming.done.keys())),
+        dropped_by_reason=dict(receiver.dropped + talk.post.dropped),
+        bytes=outgoing.bytes,
+        charged=talk.charger.charged,
+        links=None if around.shim is None else around.shim.as_json(),
         **measured,
-    }
-    if around.shim is not None:
-        counted["links"] = around.shim.as_json()
+    )
     leave(around.folder, talk.agent.model, talk.agent.finish() if code == 0 else None, counted)
 
 
-def leave(folder: Path, model: FloatArray, finish: FloatArray | None, counted: Mapping[str, Any]) -> None:
+def leave(folder: Path, model: FloatArray, finish: FloatArray | None, counted: Counted) -> None:
     """Write what an agent leaves in its folder: ``final.npz`` and ``final.json``.
 
     Parameters
@@ -160,4 +158,4 @@ def leave(folder: Path, model: FloatArray, finish: FloatArray | None, counted: M
     """
     arrays = {"model": model} if finish is None else {"model": model, "finish": finish}
     write_whole(folder / "final.npz", packed(arrays))
-    write_whole(folder / "final.json", json.dumps(counted, indent=1).encode())
+    write_counted(folder, counted)

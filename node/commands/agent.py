@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 import typer
 
 from node.folder.shard import ShardError
-from node.places import agent_folder, agent_name
+from node.places import agent_name
 
 
 def agent(
@@ -36,6 +35,7 @@ def agent(
     Example: sottovoce agent --shard agent-0002 --bind 0.0.0.0:7700 --neighbours 1=alpha:7700,3=[2001:db8::3]:7700
     """
     from node.agent.process import run_from_folder
+    from node.folder.counted import read_counted
     from node.folder.shard import read_rows
     from node.places import shard_path
     from node.sockets.names import NamedEndpoints, endpoint, neighbours_of
@@ -48,13 +48,13 @@ def agent(
         code = run_from_folder(folder, number, endpoint(bind), endpoints=names)
     finally:
         names.close()
-    counted = json.loads((agent_folder(folder, number) / "final.json").read_text())
-    for note in counted["notes"]:
+    counted = read_counted(folder, number)
+    for note in () if counted is None else counted.notes:
         print(f"{agent_name(number)}: {note}", file=sys.stderr)
-    if code == 0:
-        print(f"{agent_name(number)}: finished, {counted['sent']} releases sent, {counted['received']} received")
-    elif counted["reason"] not in counted["notes"]:
-        print(f"{agent_name(number)}: {counted['reason']}", file=sys.stderr)
+    if counted is not None and code == 0:
+        print(f"{agent_name(number)}: finished, {counted.sent} releases sent, {counted.received} received")
+    elif counted is not None and counted.reason not in counted.notes:
+        print(f"{agent_name(number)}: {counted.reason}", file=sys.stderr)
     raise typer.Exit(code)
 
 

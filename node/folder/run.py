@@ -6,7 +6,6 @@ import zipfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,8 @@ from coordinator_free.release import FloatArray
 from node.configuration.reading import load_dealt
 from node.configuration.sections import Configuration
 from node.folder.arrays import unpacked
-from node.folder.manifest import Manifest, read_json, read_manifest
+from node.folder.counted import Counted, read_counted
+from node.folder.manifest import Manifest, read_manifest
 from node.folder.public import PublicNumbers
 from node.folder.shard import Rows, read_rows, setting
 from node.places import agent_folder, shard_path
@@ -69,9 +69,9 @@ class RunFolder:
         """``model`` and, if there was a free finish, ``finish``, each (p,); empty if the agent left none."""
         return read_final(self.folder, agent)
 
-    def counted(self, agent: int) -> dict[str, Any]:
-        """What the agent counted of itself; empty if it left nothing."""
-        return read_json(agent_folder(self.folder, agent) / "final.json")
+    def counted(self, agent: int) -> Counted | None:
+        """What the agent counted of itself; None if it left nothing."""
+        return read_counted(self.folder, agent)
 
 
 def read_run(folder: Path) -> RunFolder:

@@ -12,6 +12,7 @@ import numpy as np
 from coordinator_free.release import FloatArray
 from coordinator_free.theory.staleness import Staleness
 from node.faults.log import read_faults
+from node.folder.counted import Counted
 from node.folder.endings import failures_of
 from node.folder.manifest import read_json
 from node.folder.plain import plain
@@ -35,7 +36,7 @@ def results_of(
     scores: Scores,
     spending: Spending,
     heard: Heard | None,
-    counted: Sequence[dict[str, Any]],
+    counted: Sequence[Counted | None],
     optimum_gap: float | None,
 ) -> dict[str, Any]:
     """Make ``results.json``. ``watch.json``, if there is one, says what only a launcher knows."""
@@ -52,7 +53,7 @@ def results_of(
         "epsilon": spending.as_results(),
         "capture": heard.capture if heard is not None else None,
         "wire": {
-            "bytes": sum(count.get("bytes", 0) for count in counted),
+            "bytes": sum(count.bytes for count in counted if count is not None),
             "dropped_by_reason": dict(_dropped(counted)),
         },
         "time": {
@@ -72,7 +73,7 @@ def details_of(
     scores: Scores,
     spending: Spending,
     heard: Heard | None,
-    counted: Sequence[dict[str, Any]],
+    counted: Sequence[Counted | None],
     ridge: tuple[float, FloatArray] | None,
 ) -> dict[str, Any]:
     """Make ``details.json``: what tables, pictures and the report show besides the results."""
@@ -94,8 +95,10 @@ def details_of(
         "best_ridge_multiple": ridge[0] if ridge is not None else None,
         "quarters": quarters,
         "capture": heard.words if heard is not None else None,
-        "releases_per_agent": mean_of(np.array([float(count.get("sent", math.nan)) for count in counted])),
-        "bytes_per_agent": mean_of(np.array([float(count.get("bytes", math.nan)) for count in counted])),
+        "releases_per_agent": mean_of(
+            np.array([math.nan if count is None else float(count.sent) for count in counted])
+        ),
+        "bytes_per_agent": mean_of(np.array([math.nan if c is None else float(c.bytes) for c in counted])),
         "curve": None if heard is None or heard.curve is None else _curve(heard.curve, heard.ages),
         "agents": {
             "name": list(run.manifest.names),
@@ -103,8 +106,8 @@ def details_of(
             "test_records": [len(rows.y_test) for rows in run.rows],
             **{kind: [number(value) for value in values] for kind, values in kinds.items()},
             "epsilon": [number(value) for value in spending.epsilons],
-            "releases": [count.get("sent") for count in counted],
-            "bytes": [count.get("bytes") for count in counted],
+            "releases": [None if count is None else count.sent for count in counted],
+            "bytes": [None if count is None else count.bytes for count in counted],
         },
     }
 
@@ -118,34 +121,35 @@ def _curve(curve: Curve, ages: Sequence[float]) -> dict[str, list[float | None]]
     }
 
 
-def _dropped(counted: Sequence[dict[str, Any]]) -> Counter[str]:
+def _dropped(counted: Sequence[Counted | None]) -> Counter[str]:
     total: Counter[str] = Counter()
     for count in counted:
-        total.update(count.get("dropped_by_reason", {}))
+        total.update({} if count is None else count.dropped_by_reason)
     return total
 
 
-def _network(counted: Sequence[dict[str, Any]], faults: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _network(counted: Sequence[Counted | None], faults: list[dict[str, Any]]) -> dict[str, Any] | None:
     """What network conditions did on each link, in releases, and which faults happened; None without either."""
-    if not faults and not any("links" in count for count in counted):
+    if not faults and not any(count is not None and count.links is not None for count in counted):
         return None
     links = [
-        {"from": int(sender), "to": count["agent"], **{key: link[key] for key in link if key != "lost_first"}}
+        {"from": int(sender), "to": count.agent, **{key: link[key] for key in link if key != "lost_first"}}
         for count in counted
-        for sender, link in count.get("links", {}).items()
+        if count is not None
+        for sender, link in (count.links or {}).items()
     ]
     return {"links": links, "faults": faults}
 
 
-def _ready(watch: dict[str, Any], counted: Sequence[dict[str, Any]]) -> float | None:
+def _ready(watch: dict[str, Any], counted: Sequence[Counted | None]) -> float | None:
     if watch.get("ready_s") is not None:
         return float(watch["ready_s"])
-    times = [count["ready_s"] for count in counted if count.get("ready_s")]
+    times = [count.ready_s for count in counted if count is not None and count.ready_s]
     return max(times, default=None)
 
 
-def _memory(counted: Sequence[dict[str, Any]]) -> float | None:
-    sizes = [count["pss_kb"] for count in counted if count.get("pss_kb")]
+def _memory(counted: Sequence[Counted | None]) -> float | None:
+    sizes = [count.pss_kb for count in counted if count is not None and count.pss_kb]
     return float(np.mean(sizes)) / 1024 if sizes else None
 
 

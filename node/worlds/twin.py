@@ -26,6 +26,7 @@ from node.faults.joins_and_leaves import Membership, membership
 from node.faults.log import write_fault
 from node.faults.outages import Outage, awake, outages
 from node.faults.twin_links import TwinLinks
+from node.folder.counted import Counted
 from node.folder.ledger import LedgerFile
 from node.folder.run import read_run
 from node.folder.shard import read_secret, setting
@@ -145,31 +146,29 @@ class TwinWorld:
         for i, agent in enumerate(self._agents):
             leave(agent_folder(self._folder, i), agent.model, transcript.finishes[i], self._counted(i))
 
-    def _counted(self, agent: int) -> dict[str, Any]:
+    def _counted(self, agent: int) -> Counted:
         sent = self._sent[agent]
-        counted: dict[str, Any] = {
-            "agent": agent,
-            "code": ExitCode.FINISHED,
-            "reason": None,
-            "notes": [],
-            "ready_s": 0.0,
-            "sent": len(sent),
-            "last": max(sent, default=-1),
-            "received": sum(len(self._sent[j]) for j in self._run.network.neighbours(agent)),
-            "repeats_said": 0,
-            "repeats_heard": 0,
-            "late": 0,
-            "missing": {},
-            "not_done": [],
-            "dropped_by_reason": {},
-            "bytes": self._bytes[agent],
-            "charged": self._chargers[agent].charged,
-            "pss_kb": None,
-            "cpu_s": 0.0,
-        }
-        if self._links is not None:
-            counted["links"] = self._links.of(agent)
-        return counted
+        return Counted(
+            agent=agent,
+            code=ExitCode.FINISHED,
+            reason=None,
+            notes=(),
+            ready_s=0.0,
+            sent=len(sent),
+            last=max(sent, default=-1),
+            received=sum(len(self._sent[j]) for j in self._run.network.neighbours(agent)),
+            repeats_said=0,
+            repeats_heard=0,
+            late=0,
+            missing={},
+            not_done=(),
+            dropped_by_reason={},
+            bytes=self._bytes[agent],
+            charged=self._chargers[agent].charged,
+            pss_kb=None,
+            cpu_s=0.0,
+            links=None if self._links is None else self._links.of(agent),
+        )
 
 
 def note_events(
