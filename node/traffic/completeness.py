@@ -199,23 +199,26 @@ class CaptureCounter:
             sender = self._senders[number] = _Sender(topic(number))
         sender.bytes += size
         if header["kind"] == "release":
-            # Python's keyed hash: a hostile sender cannot make two releases look alike.
-            fingerprint = (hash(parts[1]) ^ hash(parts[2])) & _WORD or 1
-            before = sender.mark(header["index"], fingerprint)
-            if before == 0:
-                sender.heard += 1
-                self.releases += 1
-                if sender.last is not None and header["index"] <= sender.last and header["index"] not in sender.skipped:
-                    sender.lacking -= 1
-                    self._complete += sender.lacking == 0
-            elif before == fingerprint:
-                sender.repeats += 1
-                self.repeats += 1
-            else:
-                self._redrawn[number, header["index"]] = None
+            self._hear_release(sender, number, header["index"], parts)
         elif header["kind"] == "done":
             self._hear_done(sender, header["last"], header["skipped"])
         return header
+
+    def _hear_release(self, sender: _Sender, number: int, index: int, parts: Sequence[bytes]) -> None:
+        # Python's keyed hash: a hostile sender cannot make two releases look alike.
+        fingerprint = (hash(parts[1]) ^ hash(parts[2])) & _WORD or 1
+        before = sender.mark(index, fingerprint)
+        if before == 0:
+            sender.heard += 1
+            self.releases += 1
+            if sender.last is not None and index <= sender.last and index not in sender.skipped:
+                sender.lacking -= 1
+                self._complete += sender.lacking == 0
+        elif before == fingerprint:
+            sender.repeats += 1
+            self.repeats += 1
+        else:
+            self._redrawn[number, index] = None
 
     def _hear_done(self, sender: _Sender, last: int, skipped: list[int]) -> None:
         if sender.last is None:
