@@ -32,6 +32,7 @@ class NewestInbox:
         self._newest: dict[int, int] = {}
 
     def offer(self, release: Release) -> None:
+        """Take in a release that has arrived."""
         sender = release.sender
         if self._newest_only:
             if release.index <= self._newest.get(sender, -1):
@@ -68,6 +69,7 @@ class RoundInbox:
         self.round = 0
 
     def offer(self, release: Release) -> None:
+        """Take in a release that has arrived; raises ValueError for one that has no round."""
         if release.round is None:
             raise ValueError(f"release {release.index} of agent {release.sender} has no round")
         self._rounds[release.sender, release.index] = release.round

@@ -8,7 +8,7 @@ import signal
 
 
 class StopSignals:
-    """SIGTERM and SIGINT become a question. Call it to ask: was one of them received?"""
+    """SIGTERM and SIGINT as a question: call it to ask whether one of them was received."""
 
     def __init__(self) -> None:
         self._received = False

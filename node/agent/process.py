@@ -179,7 +179,7 @@ def _make_way(niceness: int) -> None:
 
 
 def _proportional_memory() -> int | None:
-    """This process's proportional set size in kB (shared pages count by share)."""
+    """Return the proportional set size of the process in kB (shared pages count by share)."""
     try:
         with open("/proc/self/smaps_rollup") as lines:  # noqa: PTH123 - procfs, not a path of ours
             for line in lines:

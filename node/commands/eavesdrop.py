@@ -47,6 +47,7 @@ class GivenEndpoints:
 
     @property
     def agents(self) -> tuple[int, ...]:
+        """The agents that have an endpoint."""
         return tuple(self._endpoints)
 
     def lookup(self, agent: int) -> str | None:

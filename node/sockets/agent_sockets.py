@@ -60,6 +60,7 @@ class FixedEndpoints:
         self._endpoints = dict(endpoints)
 
     def lookup(self, agent: int) -> str | None:
+        """Return the endpoint, None where none was given."""
         return self._endpoints.get(agent)
 
 
@@ -70,6 +71,7 @@ class FileEndpoints:
         self._folder = folder
 
     def lookup(self, agent: int) -> str | None:
+        """Return the published endpoint, None before it is there."""
         # Asked by every agent for every neighbour until all are there: bare system calls are a tenth of a Path's cost.
         try:
             descriptor = os.open(self._path(agent), os.O_RDONLY | os.O_CLOEXEC)

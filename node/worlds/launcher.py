@@ -115,6 +115,7 @@ class Cluster:
 
     @property
     def zygote_pid(self) -> int:
+        """The process id of the zygote."""
         return self._zygote.pid
 
     def watch(
