@@ -33,7 +33,7 @@ import cluster  # noqa: E402
 import twin_runs  # noqa: E402
 
 from node.configuration.sections import Configuration  # noqa: E402
-from node.dealing.folder import prepare  # noqa: E402
+from node.dealing.preparation import prepare  # noqa: E402
 from node.experiments.trial import configured  # noqa: E402
 from node.folder.journal import read_journal  # noqa: E402
 

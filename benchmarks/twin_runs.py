@@ -22,7 +22,7 @@ from coordinator_free.problem.losses import loss  # noqa: E402
 from coordinator_free.release import FloatArray  # noqa: E402
 from coordinator_free.twin.run import Transcript, run_asynchronous, run_rounds  # noqa: E402
 from node.configuration.reading import from_table  # noqa: E402
-from node.dealing.folder import Preparation, prepare  # noqa: E402
+from node.dealing.preparation import Preparation, prepare  # noqa: E402
 from node.folder.shard import setting  # noqa: E402
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from coordinator_free.privacy.accounting import Total
     from coordinator_free.privacy.mechanism import Mechanism
     from node.configuration.sections import Configuration
-    from node.dealing.folder import Preparation
+    from node.dealing.preparation import Preparation
 
 COUNTS = (1, 10, 100, 1000)
 """Numbers of updates to compare, besides the configured one."""
@@ -47,7 +47,7 @@ def budget(
 def facts(configuration: Configuration) -> dict[str, Any]:
     """Everything that the command prints; raises ``ValueError`` where there is no budget to speak of."""
     from coordinator_free.privacy.accounting import total
-    from node.dealing.folder import prepare
+    from node.dealing.preparation import prepare
 
     if not configuration.private:
         raise ValueError(
@@ -154,7 +154,7 @@ def _counts(configuration: Configuration) -> list[int]:
 
 def _compared(configuration: Configuration, preparation: Preparation, updates: int) -> dict[str, Any]:
     from coordinator_free.privacy.allocation import AllocationError
-    from node.dealing.folder import multipliers
+    from node.dealing.plan import multipliers
 
     clock = configuration.clock.model_copy(update={"updates": updates})
     try:

@@ -22,7 +22,7 @@ def compose(
 
     Example: sottovoce compose examples/compose.toml > docker-compose.yml
     """
-    from node.dealing.folder import deal_data
+    from node.dealing.rows import deal_data
     from node.worlds.compose import compose_file
     from node.worlds.container_plan import plan
     from node.worlds.kubernetes import kubernetes_manifest

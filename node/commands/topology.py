@@ -34,11 +34,11 @@ def topology(
     """
     format = _picture_format(picture)
     from node.configuration.reading import load
-    from node.dealing import folder as deal
+    from node.dealing.graph import network as graph_of
     from topology import spectrum
 
     configuration = load(config, override or [])
-    network = deal.network(configuration)
+    network = graph_of(configuration)
     facts = spectrum.facts(network)
     kind = configuration.topology.kind
     seeded = configuration.topology.seed is not None or configuration.run.seed is not None

@@ -34,7 +34,7 @@ from node.configuration.data import DataSection
 from node.configuration.reading import from_table, set_value
 from node.configuration.sections import Configuration
 from node.data import Dealt, deal
-from node.dealing.folder import Preparation, prepare
+from node.dealing.preparation import Preparation, prepare
 from node.folder.shard import setting
 
 WORLDS = ("processes", "twin")

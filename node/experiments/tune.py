@@ -19,7 +19,8 @@ import numpy as np
 from node.configuration.reading import from_table
 from node.configuration.sections import Configuration
 from node.data.dealt import Dealt, Shard
-from node.dealing.folder import deal_data, prepare
+from node.dealing.preparation import prepare
+from node.dealing.rows import deal_data
 from node.experiments.compare import models_of
 from node.experiments.trial import Trial, TrialError, in_twin, seeded
 

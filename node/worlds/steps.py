@@ -45,9 +45,7 @@ def deal(configuration: Configuration, folder: Path, *, force: bool = False) -> 
     RunFailure
         If the step failed.
     """
-    printed = _step(
-        "dealing", "node.dealing.folder", folder, *(["--force"] if force else []), given=dump(configuration)
-    )
+    printed = _step("dealing", "node.dealing", folder, *(["--force"] if force else []), given=dump(configuration))
     return Manifest.from_json(json.loads(printed))
 
 

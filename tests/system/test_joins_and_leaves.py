@@ -13,7 +13,7 @@ from coordinator_free.release import Release
 from node.audit.verify import verify
 from node.configuration.reading import from_table
 from node.configuration.refusals import ConfigurationError
-from node.dealing.folder import prepare
+from node.dealing.preparation import prepare
 from node.faults.log import read_faults
 from node.folder.ledger import LedgerFile
 from node.folder.manifest import read_json

@@ -16,7 +16,7 @@ from coordinator_free.twin.run import run_asynchronous
 from node.configuration.reading import from_table
 from node.configuration.refusals import ConfigurationError
 from node.dealing.budgets import dealt_by_levels, from_file
-from node.dealing.folder import prepare
+from node.dealing.preparation import prepare
 
 
 def test_levels_are_dealt_in_their_shares() -> None:

@@ -15,7 +15,8 @@ from scipy import sparse
 from node.configuration.public import dump
 from node.configuration.reading import from_table, load
 from node.configuration.sections import Configuration
-from node.dealing.folder import deal_run, prepare
+from node.dealing.folder import deal_run
+from node.dealing.preparation import prepare
 from node.folder.manifest import RunFolderError, read_manifest
 from node.worlds import limits
 from tests.helpers.places import ROOT

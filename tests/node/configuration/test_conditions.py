@@ -12,7 +12,7 @@ from coordinator_free.faults.targets import bisection, targets
 from node.configuration.public import dump
 from node.configuration.reading import from_table, load
 from node.configuration.refusals import ConfigurationError
-from node.dealing.folder import prepare
+from node.dealing.preparation import prepare
 from tests.helpers.tables import public
 
 

@@ -19,7 +19,7 @@ from node.configuration.reading import from_table, load_dealt
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import ClockSection, Configuration, LearningSection, PrivacySection
 from node.configuration.usage import unused
-from node.dealing.folder import prepare
+from node.dealing.preparation import prepare
 
 ROOT = Path(__file__).parents[3]
 

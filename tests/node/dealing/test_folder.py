@@ -22,8 +22,11 @@ from node.configuration.public import dump
 from node.configuration.reading import from_table
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
+from node.dealing import __main__ as command
 from node.dealing import folder as deal
-from node.dealing.folder import confidences, deal_run, prepare
+from node.dealing import preparation
+from node.dealing.folder import deal_run
+from node.dealing.preparation import confidences, prepare
 from node.folder.ledger import LedgerFile
 from node.folder.shard import ShardError, read_rows, read_secret, read_shard, write_shard
 from node.places import agent_folder, shard_path
@@ -273,7 +276,7 @@ def test_two_lambda_is_always_added_to_the_smoothness(setting: Any, expected: fl
     learning = configuration.learning.model_copy(update={"smoothness": setting})
     chosen = configuration.model_copy(update={"learning": learning})
     dealt = prepare(configuration).dealt
-    assert deal.smoothness(chosen, dealt, problem()) == pytest.approx(expected, rel=1e-12)
+    assert preparation.smoothness(chosen, dealt, problem()) == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_feature_law_of_the_synthetic_task() -> None:
@@ -307,7 +310,7 @@ def test_warnings_name_the_agents() -> None:
         )
     )
     assert any("agent 2 without data" in warning for warning in empty.warnings)
-    assert empty.confidences[2] == deal.SMALLEST_CONFIDENCE
+    assert empty.confidences[2] == preparation.SMALLEST_CONFIDENCE
 
 
 def test_labels_that_the_loss_cannot_take_are_one_line() -> None:
@@ -368,11 +371,11 @@ def test_the_process_reads_a_configuration_and_says_the_manifest(
     text = dump(from_table(public()))
     folder = tmp_path / "run"
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
-    assert deal.main([str(folder)]) == 0
+    assert command.main([str(folder)]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said == json.loads((folder / "manifest.json").read_text())
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
-    assert deal.main([str(folder)]) == 2
+    assert command.main([str(folder)]) == 2
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.count("\n") == 1

@@ -111,7 +111,7 @@ def test_a_warm_start_runs_from_a_configuration() -> None:
 
 
 def in_twin_of(table: dict[str, Any]) -> Any:
-    from node.dealing.folder import prepare
+    from node.dealing.preparation import prepare
 
     return in_twin(prepare(seeded(from_table(table), 3, simulation=True)))
 

@@ -17,7 +17,7 @@ from coordinator_free.problem.objective import LocalProblem
 from node.cli import main
 from node.configuration.public import dump
 from node.configuration.reading import from_table
-from node.dealing.folder import deal_data
+from node.dealing.rows import deal_data
 from node.experiments.charts import drawn_marks
 from node.experiments.compare import check, compare, half_width, marks, named, parquet, picture
 from node.experiments.reproduce.figure import FigureError, Request

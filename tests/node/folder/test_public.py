@@ -11,7 +11,7 @@ import pytest
 
 from coordinator_free.faults.conditions import conditions
 from node.configuration.reading import from_table
-from node.dealing.folder import prepare
+from node.dealing.preparation import prepare
 from node.folder.public import MembershipNumbers, NetworkNumbers, PublicNumbers
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from coordinator_free.problem import baselines
-from node.dealing.folder import prepare
+from node.dealing.preparation import prepare
 from node.experiments.charts import Panel
 from node.experiments.reproduce.figure import PUBLISHED, TRULY, Figure, Reproduction, Request, Setting
 from node.experiments.reproduce.paper004.scores import Line, Scores

@@ -1,0 +1,77 @@
+"""How much the agents of a configuration release, and what it costs: the algorithm's declarations, applied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coordinator_free.agents.registry import algorithm
+from coordinator_free.release import FloatArray
+from node.configuration.sections import Configuration
+
+if TYPE_CHECKING:
+    from node.data import Dealt
+    from topology.network import Network
+
+
+def releases(configuration: Configuration, neighbours: int) -> int:
+    """How many releases an agent makes: one for each update or round, unless its algorithm says otherwise."""
+    return algorithm(configuration.learning.algorithm).releases(configuration.clock.updates, neighbours)
+
+
+def release_dimension(configuration: Configuration, dimension: int) -> int:
+    """The length of a release's vector: the model's, unless the algorithm says otherwise."""
+    return algorithm(configuration.learning.algorithm).release_dimension(dimension)
+
+
+def arrangement(configuration: Configuration, graph: Network, sizes: Sequence[int], dealt: Dealt) -> Mapping[str, Any]:
+    """``releases``, ``release_dimension`` and more ``learning`` parameters that rest on the whole graph and all sizes.
+
+    See `Algorithm.arranged`. Among the learning parameters that it is given is what is publicly known of mean(x x^T),
+    "second_moment", if anything is.
+    """
+    chosen = algorithm(configuration.learning.algorithm)
+    privacy = {key: getattr(configuration.privacy, key) for key in ("observer", "colluders", "dropouts")}
+    learning = configuration.learning.given() | privacy
+    if dealt.second_moment is not None:
+        learning["second_moment"] = dealt.second_moment.tolist()
+    arranged = chosen.arranged(graph, sizes, dealt.dimension, configuration.clock.updates, learning)
+    return {**arranged, "learning": arranged["learning"] | privacy} if arranged else {}
+
+
+def multipliers(configuration: Configuration, dimension: int) -> FloatArray:
+    """One noise scale for each charged release, in units of its sensitivity; empty without a mechanism."""
+    privacy = configuration.privacy
+    if not configuration.private:
+        return np.empty(0)
+    from coordinator_free.privacy.accounting import calibrate
+
+    assert privacy.epsilon is not None
+    chosen = algorithm(configuration.learning.algorithm)
+    bought = chosen.calibrate(
+        privacy.mechanism,
+        configuration.clock.updates,
+        privacy.epsilon,
+        privacy.delta or 0.0,
+        {**configuration.learning.given(), "clip": privacy.clip},
+        dimension,
+    )
+    if bought is not None:
+        return bought
+    return calibrate(
+        privacy.mechanism,
+        chosen.charged(configuration.clock.updates),
+        privacy.epsilon,
+        privacy.delta or 0.0,
+        privacy.allocation,
+        r=privacy.r,
+        dimension=chosen.release_dimension(dimension),
+    )
+
+
+def foreseen(configuration: Configuration, graph: Network) -> tuple[str, ...]:
+    """What the algorithm's theory warns of."""
+    chosen = algorithm(configuration.learning.algorithm)
+    return chosen.foresee(configuration.learning.given(), configuration.clock.updates, graph)

@@ -1,0 +1,277 @@
+"""What a run starts from, before anything is written: data, graph, and each agent's public numbers."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from coordinator_free.agents.registry import algorithm
+from coordinator_free.clocks import own_rate, own_skew
+from coordinator_free.problem.losses import LossError, loss
+from coordinator_free.problem.objective import LocalProblem
+from coordinator_free.release import FloatArray
+from node.configuration.events import check_names
+from node.configuration.refusals import ConfigurationError
+from node.configuration.sections import Configuration
+from node.dealing.graph import check_links, network
+from node.dealing.plan import arrangement, foreseen, multipliers, release_dimension, releases
+from node.dealing.rows import deal_data
+from node.faults.joins_and_leaves import Membership, membership
+from node.folder.public import NetworkNumbers, PublicNumbers
+from node.folder.shard import Rows
+
+if TYPE_CHECKING:
+    from node.data import Dealt
+    from topology.network import Network
+
+SMALLEST_CONFIDENCE = 1e-3
+"""Of an agent without data, which learns from its neighbours alone."""
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What a run starts from, before anything is written: data, graph, and each agent's public numbers.
+
+    ``confidences`` (n,), ``smoothness`` (n,) of L_i (empty if no step rests on it), ``regularisations`` (n,) lambda_i,
+    ``multipliers`` (releases,).
+    """
+
+    configuration: Configuration
+    dealt: Dealt
+    network: Network
+    seed: int
+    confidences: FloatArray
+    regularisations: FloatArray
+    smoothness: FloatArray
+    multipliers: FloatArray
+    warnings: tuple[str, ...]
+    arrangement: Mapping[str, Any] = field(default_factory=dict)
+    """What an algorithm says that depends on the whole graph and all sizes: see `arrangement`."""
+    own_budgets: tuple[tuple[float, float], ...] = ()
+    """(epsilon, delta) of each agent, where they have their own; epsilon 0: it opts out."""
+    membership: Membership = field(default_factory=Membership)
+    """Who joins and who leaves."""
+
+    @property
+    def agents(self) -> int:
+        return self.network.agents
+
+    def budget(self, agent: int) -> tuple[float, float] | None:
+        """(epsilon, delta) of one agent, epsilon 0 if it only listens; None without a mechanism."""
+        privacy = self.configuration.privacy
+        if not self.configuration.private:
+            return None
+        return self.own_budgets[agent] if self.own_budgets else (privacy.epsilon or 0.0, privacy.delta or 0.0)
+
+    @cached_property
+    def _bought(self) -> dict[tuple[float, float], FloatArray]:
+        """The multipliers that each agent's own budget buys."""
+        return {
+            own: multipliers(_with_budget(self.configuration, own), self.dealt.dimension) if own[0] > 0 else np.empty(0)
+            for own in set(self.own_budgets)
+        }
+
+    def public(self, agent: int) -> PublicNumbers:
+        """The public numbers of one agent, without those of one run (its id and digests)."""
+        c, rows, budget = self.configuration, self.dealt.shards[agent], self.budget(agent)
+        bought = self._bought[budget] if budget is not None and self.own_budgets else self.multipliers
+        learning = {**c.learning.given(), "agents": self.agents, "seed": self.seed}
+        if self.smoothness.size:
+            learning["smoothness"] = float(self.smoothness[agent])
+        learning.update(self.arrangement.get("learning", {}))
+        neighbours = self.network.neighbours(agent)
+        learning.update(self.membership.learning(agent, neighbours))
+        return PublicNumbers(
+            agent=agent,
+            agents=self.agents,
+            name=self.dealt.names[agent],
+            neighbours=tuple(int(j) for j in neighbours),
+            membership=self.membership.around(agent, neighbours),
+            weights=tuple(float(w) for w in self.network.weights_of(agent)),
+            confidence=float(self.confidences[agent]),
+            dimension=self.dealt.dimension,
+            records=len(rows.y),
+            test_records=len(rows.y_test),
+            algorithm=c.learning.algorithm,
+            loss=c.learning.loss,
+            regularisation=float(self.regularisations[agent]),
+            learning=learning,
+            updates=c.clock.updates if budget is None or budget[0] > 0 else 0,
+            releases=self.arrangement.get("releases") or releases(c, len(neighbours)),
+            release_dimension=self.arrangement.get("release_dimension") or release_dimension(c, self.dealt.dimension),
+            rate=own_rate(c.clock.rate, c.clock.drift, self.seed, agent),
+            skew=own_skew(c.clock.skew, self.seed, agent),
+            seed=self.seed,
+            mechanism=c.privacy.mechanism,
+            multipliers=tuple(float(m) for m in bought),
+            clip=c.privacy.clip,
+            budget=budget,
+            record=self.dealt.record,
+            metric=loss(c.learning.loss).metric,
+            simulation=c.run.simulation,
+            network=NetworkNumbers.from_json(
+                {
+                    **c.network.model_dump(exclude={"folder"}, by_alias=True),
+                    "eavesdropper": c.eavesdropper.enabled,
+                    "encryption": c.encrypted,
+                }
+            ),
+        )
+
+    def rows(self, agent: int) -> Rows:
+        shard = self.dealt.shards[agent]
+        return Rows(shard.x, shard.y, shard.x_test, shard.y_test)
+
+    def problems(self) -> list[LocalProblem]:
+        """Every agent's local problem, in agent order."""
+        return [
+            _problem(self.configuration, shard.x, shard.y, float(lambda_i))
+            for shard, lambda_i in zip(self.dealt.shards, self.regularisations, strict=True)
+        ]
+
+
+def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt | None = None) -> Preparation:
+    """Load the data, build the graph, calibrate the noise.
+
+    ``seed`` deals rows, graph and clocks where the configuration has none; None draws it. ``dealt`` stands for the
+    data where they were dealt already. Raises `ConfigurationError` or another ValueError of one line.
+    """
+    if configuration.run.seed is not None:
+        seed = configuration.run.seed
+    elif seed is None:
+        seed = secrets.randbits(63)
+    if dealt is None:
+        dealt = deal_data(configuration, seed)
+    graph = network(configuration, dealt, seed)
+    check_links(configuration, graph)
+    check_names(configuration.event, dealt.names)
+    records = np.array([len(shard.y) for shard in dealt.shards])
+    regularisations = configuration.learning.regularisation / np.maximum(records, 1)
+    problems = [
+        _problem(configuration, shard.x, shard.y, float(lambda_i))
+        for shard, lambda_i in zip(dealt.shards, regularisations, strict=True)
+    ]
+    own = _own_budgets(configuration, dealt, seed)
+    stepped = algorithm(configuration.learning.algorithm).uses_smoothness
+    return Preparation(
+        configuration=configuration,
+        own_budgets=own,
+        dealt=dealt,
+        network=graph,
+        seed=seed,
+        confidences=confidences(records),
+        regularisations=regularisations,
+        smoothness=np.array([smoothness(configuration, dealt, problem) for problem in problems] if stepped else []),
+        multipliers=multipliers(configuration, dealt.dimension),
+        warnings=(*_warnings(configuration, records, own), *foreseen(configuration, graph)),
+        membership=membership(configuration.event, dealt.names, seed),
+        arrangement=arrangement(configuration, graph, [int(m) for m in records], dealt),
+    )
+
+
+def _with_budget(configuration: Configuration, own: tuple[float, float]) -> Configuration:
+    privacy = configuration.privacy.model_copy(update={"epsilon": own[0], "delta": own[1] or None})
+    return configuration.model_copy(update={"privacy": privacy})
+
+
+def _own_budgets(configuration: Configuration, dealt: Dealt, seed: int) -> tuple[tuple[float, float], ...]:
+    """(epsilon, delta) of each agent, where they have their own; else empty."""
+    privacy, names = configuration.privacy, list(dealt.names)
+    if privacy.budgets is None and privacy.levels is None:
+        return ()
+    from coordinator_free.agent import Activation
+    from node.dealing.budgets import dealt_by_levels, from_file
+
+    delta = privacy.delta or 0.0
+    if privacy.budgets is not None:
+        own = from_file(Path(privacy.budgets), names, (privacy.epsilon or 0.0, delta))
+    else:
+        levels = [(share, epsilon) for share, epsilon in privacy.levels or []]
+        own = dealt_by_levels(len(names), levels, delta, seed)
+    silent = [i for i, (epsilon, _) in enumerate(own) if epsilon == 0]
+    if silent and algorithm(configuration.learning.algorithm).activation is Activation.ROUNDS:
+        raise ConfigurationError(
+            f'learning.algorithm = "{configuration.learning.algorithm}": {_named(np.array(silent))} would opt out '
+            "(epsilon 0) and everybody wait for it in every round; use an asynchronous algorithm"
+        )
+    return tuple(own)
+
+
+def confidences(records: Sequence[int] | FloatArray) -> FloatArray:
+    """c_i = m_i / max_j m_j (Bellet et al. 2018, section 2.2); small and positive without data. Sizes are public."""
+    sizes = np.asarray(records, dtype=np.float64)
+    return np.maximum(sizes / max(float(sizes.max()), 1.0), SMALLEST_CONFIDENCE)
+
+
+def smoothness(configuration: Configuration, dealt: Dealt, problem: LocalProblem) -> float:
+    """The smoothness of L_i that sets the step; a public number in a private run."""
+    kind = configuration.learning.smoothness
+    if kind == "data":
+        return problem.smoothness_of_data()
+    if kind == "bound":
+        if "l2" not in dealt.row_bounds:
+            raise ConfigurationError(
+                'learning.smoothness = "bound": nothing public bounds the rows; scale them by public bounds, state '
+                "data.row_bound, or give a public number"
+            )
+        return problem.smoothness_bound(dealt.row_bounds["l2"])
+    if kind == "feature-law":
+        if dealt.feature_law is None:
+            raise ConfigurationError(
+                f'learning.smoothness = "feature-law": data.source "{configuration.data.source}" has no public feature '
+                'law; use "bound" or a public number'
+            )
+        return problem.loss.curvature_bound * dealt.feature_law(problem.records) + 2.0 * problem.regularisation
+    assert isinstance(kind, float)
+    return kind + 2.0 * problem.regularisation
+
+
+def _problem(configuration: Configuration, x: FloatArray, y: FloatArray, regularisation: float) -> LocalProblem:
+    try:
+        return LocalProblem(x, y, loss(configuration.learning.loss), regularisation)
+    except LossError as error:
+        raise ConfigurationError(f'learning.loss = "{configuration.learning.loss}": {error}') from None
+
+
+def _warnings(configuration: Configuration, records: FloatArray, own: Sequence[tuple[float, float]] = ()) -> list[str]:
+    found = []
+    empty = np.flatnonzero(records == 0)
+    if empty.size:
+        found.append(
+            f"{_named(empty)} without data: confidence {SMALLEST_CONFIDENCE:g}, it learns from its neighbours alone"
+        )
+    silent = np.array([i for i, (epsilon, _) in enumerate(own) if epsilon == 0], dtype=np.int64)
+    if silent.size:
+        found.append(f"{_named(silent)} with epsilon 0: no release, it listens and learns for itself alone")
+    delta = max((delta for _, delta in own), default=0.0) or configuration.privacy.delta
+    if configuration.private and delta is not None:
+        exposed = np.flatnonzero((records > 0) & (delta * records >= 1))
+        if exposed.size:
+            found.append(
+                f"privacy.delta = {delta:g} is at least 1/m_i for {_named(exposed)}: such a delta permits publishing a "
+                "whole record; use a smaller one"
+            )
+    if configuration.private and configuration.privacy.observer == "as_published" and (records > 0).any():
+        from coordinator_free.privacy.observer import truth
+
+        true = truth(configuration.privacy.epsilon or 0.0, configuration.privacy.delta or 0.0, records.tolist())
+        found.append(
+            f'privacy.observer = "as_published": the claimed epsilon {true.claimed:g} is false; it is '
+            f"{true.releases:.3g} for who sees each agent's releases, and {true.sum:.3g} for who sees only their sum"
+        )
+    if configuration.run.simulation:
+        found.append("run.simulation = true: whoever holds run.seed sees through the noise")
+    return found
+
+
+def _named(agents: npt.NDArray[np.int64], most: int = 10) -> str:
+    listed = ", ".join(str(int(agent)) for agent in agents[:most])
+    more = f" and {agents.size - most} more" if agents.size > most else ""
+    return f"agent{'s' if agents.size > 1 else ''} {listed}{more}"
