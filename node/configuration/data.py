@@ -144,6 +144,10 @@ class DataSection(BaseModel):
         for kind, name in _NEEDED_BY_SPLIT.items():
             if kind != split and getattr(self, name) is not None:
                 raise ValueError(f"data.{name} has no effect with data.split = {split!r}; it belongs to {kind!r}")
+        self._check_agents(split)
+
+    def _check_agents(self, split: Split) -> None:
+        """Raise ValueError unless the split says how many agents there are, in one way."""
         if split == "column":
             if self.column is None and self.source != "schools":
                 raise ValueError("data.column is needed by data.split = 'column'")
