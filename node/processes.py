@@ -21,6 +21,11 @@ class StopSignals:
     def __call__(self) -> bool:
         return self._received
 
+    def ignore(self) -> None:
+        """Ignore both signals from here on: Python's own end would restore their defaults, and they would kill it."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+
 
 def allow_many_files() -> None:
     """Raise the soft limit of open files to the hard one: a thousand agents are a thousand connections."""

@@ -355,6 +355,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (TrafficLogError, OSError, ValueError, KeyError) as error:
         print(f"run folder {options.run}: {error}", file=sys.stderr)
         return ExitCode.BAD_INPUT
+    stop.ignore()  # told to stop while it ends anyway, it has not failed
     print(json.dumps(heard.as_json()), flush=True)
     if not heard.complete:
         print(heard.failure or heard.capture.in_words(), file=sys.stderr)
