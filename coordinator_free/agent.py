@@ -59,6 +59,8 @@ class Setting:
     multipliers: FloatArray = field(default_factory=lambda: np.empty(0))
     clip: float | None = None
     secret: bytes = b""
+    run: bytes = b""
+    """The run's id; empty where nothing has been dealt yet."""
 
 
 @runtime_checkable

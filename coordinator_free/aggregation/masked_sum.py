@@ -36,7 +36,8 @@ class MaskedSum:
     """One agent's part in sums of vectors of ``dimension`` numbers.
 
     ``steps`` are those of one flood; ``adjacent[i]`` are agent i's neighbours, ascending (the graph is public);
-    ``agreement`` the public numbers that all must sum with; up to ``dropouts`` agents may be absent from a sum.
+    ``agreement`` the public numbers that all must sum with; up to ``dropouts`` agents may be absent from a sum; ``run``
+    is the run's id, None for runs that were dealt before masks belonged to a run and an edge.
     """
 
     def __init__(
@@ -48,15 +49,21 @@ class MaskedSum:
         secret: bytes,
         agreement: Sequence[float],
         dropouts: int = 0,
+        run: bytes | None = None,
     ) -> None:
-        self._agent, self._adjacent, self._dimension, self._secret = agent, adjacent, dimension, secret
+        self._agent, self._adjacent, self._dimension, self._run = agent, adjacent, dimension, run
+        self._secret = secret if run is None else masking.run_secret(secret, run, agent)
         self._neighbours = tuple(adjacent[agent])
         self._steps, self._dropouts = steps, dropouts
         self.width = width(dimension, adjacent, len(agreement))
         self._agreement = [float(number) for number in agreement]
         self._flood = Relay(agent, len(adjacent), self.width - 1)
-        self._private = masking.derived(secret, "x25519")
+        self._private = masking.derived(self._secret, "x25519")
+        self._public = b""
+        self._keys: dict[int, bytes] = {}
+        """The neighbours' public keys, while the round of keys lasts."""
         self._shared: dict[int, bytes] = {}
+        """What the seeds of each edge are derived from."""
         self.present: list[int] = []
         """The agents whose values are in the sum, ascending."""
         self._total = np.zeros(dimension, dtype=np.uint64)
@@ -71,15 +78,24 @@ class MaskedSum:
 
     def say_key(self) -> FloatArray:
         """The message with this agent's public key, weights and grid, shape (width,)."""
-        key = masking.public_key(self._private)
-        return np.append(0.0, self._padded(np.append(_halves(key), self._agreement)))
+        return np.append(0.0, self._padded(np.append(_halves(self._own_key()), self._agreement)))
+
+    def _own_key(self) -> bytes:
+        self._public = self._public or masking.public_key(self._private)
+        return self._public
 
     def hear_key(self, sender: int, message: FloatArray) -> None:
-        """Agree with a neighbour; raises `MaskError` if it sums otherwise."""
+        """Agree with a neighbour; raises `MaskError` if it sums otherwise, or for a key that is not its own."""
         message = message[1:]
         theirs = message[KEY_HALVES : KEY_HALVES + len(self._agreement)]
         masking.check_agreement(self._agreement, theirs.tolist(), sender)
-        self._shared[sender] = masking.agreed(self._private, _bytes(message[:KEY_HALVES]))
+        key, own = _bytes(message[:KEY_HALVES]), self._own_key()
+        masking.check_key(key, sender, {self._agent: own, **self._keys})
+        shared = masking.agreed(self._private, key)
+        self._keys[sender] = key
+        if self._run is not None:
+            shared = masking.edge_secret(shared, self._run, {self._agent: own, sender: key})
+        self._shared[sender] = shared
 
     # -- one sum --------------------------------------------------------------------------------------------------
 
@@ -210,7 +226,7 @@ class MaskedSum:
         self._total = masking.from_floats(np.array(state["total"]))
         self._number = int(state["number"][0])
         self.present = [int(agent) for agent in state["present"]]
-        self._shared = {}
+        self._keys, self._shared = {}, {}
         if "shared" in state:
             keys = np.array(state["shared"]).reshape(len(self._neighbours), -1)
             self._shared = {j: _bytes(keys[k]) for k, j in enumerate(self._neighbours)}

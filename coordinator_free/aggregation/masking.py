@@ -7,6 +7,8 @@ Rules that hold here:
   also adds a mask of its own. It shares the seed of that mask among its neighbours (Shamir); more than half rebuild it.
 - For each party a neighbour reveals its share of the own seed *or* the pairwise seed, never both. `Holder` keeps that.
 - Seeds differ in every round, so what is revealed of one round opens no other.
+- What an agent derives belongs to one run and to one edge: the run's id, both agents' numbers and both public keys are
+  in it. So masks of two neighbours never cancel, whatever keys the neighbours send.
 - Keys and randomness are arguments: nothing here draws anything.
 
 Source: Bonawitz et al. (2017), on a graph as in Bell et al. (2020).
@@ -32,6 +34,8 @@ GRID = 2.0**-24
 PRIME = 2**127 - 1
 """Shares are polynomials over this field; seeds are below it."""
 SEED_BYTES = 16
+_FIELD = 2**255 - 19
+"""Coordinates of X25519 are below it; a larger number would be a second name of the same point."""
 _LIMIT = 2.0**63
 
 
@@ -90,6 +94,39 @@ def derived(secret: bytes, purpose: str, *numbers: int, length: int = 32) -> byt
     """Bytes that only the holder of ``secret`` can compute, different for each purpose and numbers (SHAKE-256)."""
     label = "/".join([purpose, *map(str, numbers)]).encode()
     return hashlib.shake_256(b"sottovoce mask 1\0" + len(secret).to_bytes(4, "big") + secret + label).digest(length)
+
+
+def run_secret(secret: bytes, run: bytes, agent: int) -> bytes:
+    """What an agent derives its key, own seeds and shares of one run from, 32 bytes."""
+    return derived(_joined(b"run", secret, run), "agent", agent)
+
+
+def edge_secret(shared: bytes, run: bytes, ends: Mapping[int, bytes]) -> bytes:
+    """What the two ends of an edge derive its seeds from, 32 bytes.
+
+    ``shared`` is what they agreed on, and ``ends`` holds the public key of each of the two agents.
+    """
+    return derived(_joined(b"edge", shared, run, *(ends[agent] for agent in sorted(ends))), "ends", *sorted(ends))
+
+
+def _joined(*parts: bytes) -> bytes:
+    """All parts, each after its length, so that different parts never make the same bytes."""
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def check_key(key: bytes, sender: int, held: Mapping[int, bytes]) -> None:
+    """Raise `MaskError` for a public key that no honest neighbour sends.
+
+    ``held`` are the public keys of this agent and of the neighbours that sent theirs before. Points of small order are
+    refused in `agreed`: they agree on zeros.
+    """
+    if int.from_bytes(key, "little") >= _FIELD:
+        raise MaskError(f"the public key of agent {sender} is not one: it is not below 2^255 - 19; no sum is made")
+    for other, theirs in held.items():
+        if other != sender and theirs == key:
+            raise MaskError(
+                f"agents {other} and {sender} have the same public key: one of them repeats the other's; no sum is made"
+            )
 
 
 def public_key(private: bytes) -> bytes:

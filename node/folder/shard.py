@@ -104,6 +104,7 @@ def setting(rows: Rows, public: PublicNumbers, secret: bytes) -> Setting:
         multipliers=np.array(public.multipliers, dtype=np.float64),
         clip=public.clip,
         secret=secret,
+        run=public.run,
     )
 
 

@@ -37,6 +37,8 @@ from topology.network import Network
 
 AGGREGATIONS = ("flood", "push-sum", "masked-sum")
 WEIGHTINGS = ("size", "equal")
+MASKS = 2
+"""How masks are derived in runs that are dealt now; 1, in older runs: without the run's id and both agents' keys."""
 
 
 class AggregationError(SettingError, Halt):
@@ -174,6 +176,7 @@ class Aggregating(Algorithm):
                 "schedule": steps if kind == "flood" else [],
                 "adjacent": adjacent,
                 "stage_rounds": rounds,
+                **({"masks": MASKS} if kind == "masked-sum" else {}),
             },
         }
 
@@ -236,6 +239,7 @@ class Aggregating(Algorithm):
             setting.secret,
             agreement,
             self._dropouts,
+            setting.run if learning.get("masks", 1) >= MASKS else None,
         )
 
     # -- one stage ------------------------------------------------------------------------------------------------

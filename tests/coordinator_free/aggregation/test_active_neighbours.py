@@ -1,0 +1,166 @@
+"""Masked sums against a neighbour that lies: about its key, and about what it passes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from coordinator_free.agent import Halt, Setting
+from coordinator_free.agents.averages.aggregating import Aggregating
+from coordinator_free.agents.averages.gradient_descent import GradientDescent
+from coordinator_free.aggregation import masking
+from coordinator_free.aggregation.masked_sum import KEY_HALVES, MaskedSum
+from coordinator_free.aggregation.masking import MaskError
+from coordinator_free.release import FloatArray, Release
+from tests.helpers import averages_networks as small
+from topology import families
+from topology.network import Network
+
+VICTIM, REPEATED, LIAR = 2, 1, 3
+RING = families.build("ring", 5, 0)
+P = 3
+
+
+def ring_settings(updates: int = 1) -> list[Setting]:
+    local = small.problems(5, [20, 30, 40, 30, 20])
+    return small.settings(GradientDescent, RING, local, updates, aggregation="masked-sum", colluders=1)
+
+
+def told(
+    agents: Sequence[Aggregating], graph: Network, lie: Callable[[Release, int], Release]
+) -> tuple[list[Release], dict[int, Halt]]:
+    """Run in rounds; ``lie(release, receiver)`` is what the receiver gets. What was sent, and why agents stopped."""
+    sent: list[Release] = []
+    stopped: dict[int, Halt] = {}
+    said = {i: release for i, agent in enumerate(agents) if (release := agent.start()) is not None}
+    while said:
+        sent += said.values()
+        ahead = {}
+        for i, agent in enumerate(agents):
+            if i in stopped:
+                continue
+            try:
+                for j in graph.neighbours(i):
+                    if j in said:
+                        agent.receive(lie(said[j], i))
+                again = agent.wake()
+            except Halt as halt:
+                stopped[i] = halt
+                continue
+            if again is not None:
+                ahead[i] = again
+        said = ahead
+    return sent, stopped
+
+
+def changed(release: Release, vector: FloatArray) -> Release:
+    return Release(release.sender, release.index, vector, release.used, release.round)
+
+
+def repeats_the_key(victims_other_neighbour: FloatArray) -> Callable[[Release, int], Release]:
+    def lie(release: Release, receiver: int) -> Release:
+        if (release.sender, release.round, receiver) != (LIAR, 0, VICTIM):
+            return release
+        vector = release.vector.copy()
+        vector[1 : 1 + KEY_HALVES] = victims_other_neighbour
+        return changed(release, vector)
+
+    return lie
+
+
+def test_a_neighbour_that_repeats_anothers_key_is_refused_before_anything_is_masked() -> None:
+    agents = [GradientDescent(setting) for setting in ring_settings()]
+    first = agents[REPEATED].start()
+    assert first is not None
+    agents = [GradientDescent(setting) for setting in ring_settings()]
+    sent, stopped = told(agents, RING, repeats_the_key(first.vector[1 : 1 + KEY_HALVES]))
+    assert [release.round for release in sent if release.sender == VICTIM] == [0]
+    assert "have the same public key" in str(stopped[VICTIM])
+    assert all(not agent.model.any() for agent in agents)
+
+
+def test_were_equal_keys_accepted_the_masks_would_still_not_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An eavesdropper takes off what is opened, the own mask: the victim's numbers must not be what is left."""
+    monkeypatch.setattr(masking, "check_key", lambda *_: None, raising=False)
+    first = GradientDescent(ring_settings()[REPEATED]).start()
+    assert first is not None
+    agents = [GradientDescent(setting) for setting in ring_settings()]
+    sent, _ = told(agents, RING, repeats_the_key(first.vector[1 : 1 + KEY_HALVES]))
+    masked = next(r for r in sent if r.sender == VICTIM and r.round == 1)
+    aggregator = agents[VICTIM]._aggregator
+    assert isinstance(aggregator, MaskedSum)
+    own = masking.own_seed(aggregator._secret, 0)
+    left = masking.from_floats(masked.vector[1 : 1 + 2 * P]) - masking.expanded(own, P)
+    exact = masking.to_words(agents[VICTIM]._shares[VICTIM] * agents[VICTIM]._problem.gradient(np.zeros(P)), 5)
+    assert (left != exact).all()
+
+
+def key_of(agent: GradientDescent) -> FloatArray:
+    release = agent.start()
+    assert release is not None
+    return release.vector.copy()
+
+
+def hears(victim: GradientDescent, sender: int, key: bytes) -> None:
+    vector = key_of(GradientDescent(ring_settings()[sender]))
+    vector[1 : 1 + KEY_HALVES] = np.frombuffer(key, dtype="<u4")
+    victim.receive(Release(sender, 0, vector, (), round=0))
+
+
+FIELD = 2**255 - 19
+SMALL_ORDER = [
+    0,
+    1,
+    325606250916557431795983626356110631294008115727848805560023387167927233504,
+    39382357235489614581723060781553021112529911719440698176882885853963445705823,
+    FIELD - 1,
+]
+SECOND_NAMES = [FIELD, FIELD + 1, *(point + 2**255 for point in SMALL_ORDER), 2**255 + 9]
+
+
+@pytest.mark.parametrize("point", [*SMALL_ORDER, *SECOND_NAMES])
+def test_points_of_small_order_and_second_names_of_points_are_refused(point: int) -> None:
+    victim = GradientDescent(ring_settings()[VICTIM])
+    victim.start()
+    with pytest.raises(MaskError, match="public key"):
+        hears(victim, LIAR, point.to_bytes(32, "little"))
+
+
+def test_an_agents_own_key_sent_back_is_refused() -> None:
+    victim = GradientDescent(ring_settings()[VICTIM])
+    own = key_of(victim)[1 : 1 + KEY_HALVES].astype("<u4").tobytes()
+    with pytest.raises(MaskError, match="have the same public key"):
+        hears(victim, LIAR, own)
+
+
+def test_every_seed_belongs_to_one_run_and_one_edge() -> None:
+    """The same agreed secret: another run, another end or another key makes another seed; the order of ends none."""
+    ends = {1: b"a" * 32, 2: b"b" * 32}
+    shared = b"s" * 32
+    seeds = {
+        masking.edge_secret(shared, b"run", ends),
+        masking.edge_secret(shared, b"other", ends),
+        masking.edge_secret(shared, b"run", {1: b"a" * 32, 3: b"b" * 32}),
+        masking.edge_secret(shared, b"run", {1: b"b" * 32, 2: b"a" * 32}),
+        masking.edge_secret(shared, b"run", {1: b"a" * 32, 2: b"c" * 32}),
+        masking.run_secret(shared, b"run", 1),
+        masking.run_secret(shared, b"run", 2),
+        masking.run_secret(shared, b"other", 1),
+    }
+    assert len(seeds) == 8
+    assert masking.edge_secret(shared, b"run", dict(reversed(ends.items()))) in seeds
+
+
+def test_runs_that_were_dealt_before_derive_their_masks_as_they_did() -> None:
+    """Release 1 of agent 0 without a run's id, as it was before: its first words, hashed."""
+    import hashlib
+
+    made = ring_settings()
+    for setting in made:
+        setting.learning.pop("masks", None)  # type: ignore[attr-defined]
+    sent, stopped = told([GradientDescent(setting) for setting in made], RING, lambda release, _: release)
+    assert stopped == {}
+    digest = hashlib.sha256(b"".join(release.vector.tobytes() for release in sent)).hexdigest()
+    assert digest == "4bb80cfb2386c56dac6170560d3fd9391c1a72d94c703a7da19a1e672865de66"
