@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from coordinator_free.privacy.gaussian_objective_perturbation import GaussianObjectivePerturbation
-from coordinator_free.privacy.mechanism import GRID, Mechanism, MechanismError
+from coordinator_free.privacy.mechanism import GRID, Mechanism, MechanismError, boxed
 from coordinator_free.privacy.mechanisms import GammaNorm, Gaussian, Laplace
+from coordinator_free.privacy.noise import FloatArray, Stream
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
 
 
@@ -104,12 +106,24 @@ def own_mechanism(name: str) -> type[Mechanism]:
     return found
 
 
+@lru_cache
+def _projecting(own: type[Mechanism]) -> type[Mechanism]:
+    """The class ``own``, whose values are projected onto the public box first, like those of the known families."""
+
+    class Projecting(own):  # type: ignore[valid-type,misc]
+        def perturb(self, vector: FloatArray, stream: Stream) -> FloatArray:
+            released: FloatArray = super().perturb(boxed(vector), stream)
+            return released
+
+    return Projecting
+
+
 def _made(name: str, sensitivity: float, multiplier: float, dimension: int) -> Mechanism:
     own = own_mechanism(name)
     steps = float(dimension) if own.norm == "l1" else math.sqrt(dimension)
     booked = sensitivity + steps * GRID
     try:
-        made: Mechanism = own(booked, multiplier * booked)  # type: ignore[call-arg]
+        made: Mechanism = _projecting(own)(booked, multiplier * booked)  # type: ignore[call-arg]
         close = math.isclose(made.multiplier, multiplier, rel_tol=1e-9)
     except (AttributeError, TypeError) as error:
         raise MechanismError(
@@ -125,12 +139,11 @@ def _made(name: str, sensitivity: float, multiplier: float, dimension: int) -> M
 
 
 def _own(name: str, description: Mapping[str, Any]) -> Mechanism:
-    module, _, attribute = name.partition(":")
     entries = {key: value for key, value in description.items() if key not in ("name", "norm")}
     try:
-        made: Mechanism = getattr(importlib.import_module(module), attribute)(**entries)
+        made = _projecting(own_mechanism(name))(**entries)
         described = made.describe()
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError) as error:
         raise MechanismError(f"mechanism {name!r} cannot be made: {error}") from error
     if described != dict(description):
         raise MechanismError(f"mechanism {name!r} describes itself as {described!r}, not {dict(description)!r}")

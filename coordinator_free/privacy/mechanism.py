@@ -7,6 +7,9 @@ Rules that hold here:
   (half to even), then a whole number of grid steps is added. The rounding moves each coordinate of two neighbouring
   values apart by at most one step, which `coordinator_free.privacy.families.mechanism` books in the sensitivity:
   ``dimension * GRID`` in L1, ``sqrt(dimension) * GRID`` in L2.
+- Nothing that depends on the records may raise, branch or overflow before the noise is added: a refusal would be a
+  release without a charge. So every value is first projected onto a public box (`boxed`), which moves no two values
+  further apart.
 - A mechanism does not know its accountant, and draws from a `Stream` once for each release.
 """
 
@@ -14,18 +17,35 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 from coordinator_free.privacy.noise import FloatArray, Stream
 
 GRID = 2.0**-20
 """Step of the public grid on which every noised release lies."""
 STEPS = 2.0**20
 LARGEST = 2.0**31
-"""A value with a coordinate of this size or more is refused: grid arithmetic in float64 would no longer be exact."""
+"""Half the width of the public box onto which values are projected: within it grid arithmetic in float64 is exact."""
 LARGEST_SCALE = 2.0**24
+LARGEST_RECEIVED = 2.0**32
+"""The largest coordinate that an honest agent releases in a private run: the box, and as much for the noise."""
+REACH = 2.0**20
+"""How far received values reach in a private computation: float64 then resolves 2^-32, far below the grid's step."""
 
 
 class MechanismError(ValueError):
     """A mechanism that does not exist, a number that is not acceptable, or a value that does not fit its grid."""
+
+
+def boxed(vector: FloatArray, largest: float = LARGEST) -> FloatArray:
+    """Project ``vector``, shape (d,), onto the box of half width ``largest``: no two vectors move further apart.
+
+    The projection is coordinate-wise, so it expands neither L1 nor L2 distances, and it has no branch that depends on
+    a value. A NaN becomes ``-largest``.
+    """
+    inside: FloatArray = np.fmax(vector, -largest)
+    np.fmin(inside, largest, out=inside)
+    return inside
 
 
 class Mechanism(Protocol):
@@ -50,7 +70,7 @@ class Mechanism(Protocol):
         """A draw of the noise, on the grid; shape (dimension,)."""
 
     def perturb(self, vector: FloatArray, stream: Stream) -> FloatArray:
-        """The release: ``vector``, shape (d,), rounded to the grid plus noise; `MechanismError` if too large."""
+        """The release: ``vector``, shape (d,), projected (`boxed`) and rounded to the grid, plus noise."""
 
     def log_density(self, noise: FloatArray) -> FloatArray:
         """Log of the noise's density, shape (..., d) to (...)."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from coordinator_free.privacy.mechanism import GRID, LARGEST, LARGEST_SCALE, STEPS, MechanismError
+from coordinator_free.privacy.mechanism import GRID, LARGEST_SCALE, STEPS, MechanismError, boxed
 from coordinator_free.privacy.noise import (
     FloatArray,
     Stream,
@@ -48,11 +48,9 @@ class _Additive:
         return self._noise_steps(dimension, stream) * GRID
 
     def perturb(self, vector: FloatArray, stream: Stream) -> FloatArray:
-        # Noise is far below `LARGEST` (its scale is bounded), so a value for which the arithmetic would not be exact
-        # does not pass; nor does a NaN.
-        if not np.maximum.reduce(np.abs(vector), initial=0.0) < LARGEST:
-            raise MechanismError("a vector to be released is not finite, or not below 2^31 in each coordinate")
-        steps: FloatArray = vector * STEPS
+        # Noise is far below `LARGEST` (its scale is bounded), so within the box the arithmetic is exact.
+        steps = boxed(vector)
+        steps *= STEPS
         np.rint(steps, out=steps)
         steps += self._noise_steps(vector.shape[0], stream)
         steps *= GRID

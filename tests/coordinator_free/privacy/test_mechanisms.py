@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from dataclasses import FrozenInstanceError
@@ -12,10 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+from coordinator_free.agent import Setting
+from coordinator_free.agents.personal.coordinate_descent import CoordinateDescent
 from coordinator_free.privacy.families import NORMS, from_description, mechanism
-from coordinator_free.privacy.mechanism import GRID, Mechanism, MechanismError
+from coordinator_free.privacy.mechanism import GRID, LARGEST, Mechanism, MechanismError, boxed
 from coordinator_free.privacy.mechanisms import GammaNorm, Gaussian, Laplace
 from coordinator_free.privacy.noise import Stream
+from coordinator_free.problem.losses import LOGISTIC
+from coordinator_free.problem.objective import LocalProblem
+from coordinator_free.release import Release
 
 SECRET = bytes(range(32))
 RARE = 1e-4
@@ -208,11 +214,54 @@ def test_numbers_outside_their_range_are_refused(arguments: tuple[str, float, fl
         mechanism(*arguments)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 2.0**32, -(2.0**32), 1e308])
-@pytest.mark.parametrize("family", sorted(NORMS))
-def test_values_that_do_not_fit_the_grid_are_refused(family: str, value: float) -> None:
-    with pytest.raises(MechanismError, match="2\\^31"):
-        mechanism(family, 0.1, 1.0, 2).perturb(np.array([0.0, value]), Stream(SECRET, 0))
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 2.0**31, 2.0**32, -(2.0**32), 1e308])
+@pytest.mark.parametrize("family", [*sorted(NORMS), "tests.helpers.own_mechanism:Rounded"])
+def test_a_value_outside_the_public_box_is_projected_before_the_noise(family: str, value: float) -> None:
+    made = mechanism(family, 0.1, 1.0, 2)
+    inside = LARGEST if value > 0 else -LARGEST
+    released = made.perturb(np.array([0.5, value]), Stream(SECRET, 0))
+    assert np.isfinite(released).all()
+    assert np.array_equal(released, made.perturb(np.array([0.5, inside]), Stream(SECRET, 0)))
+    assert np.array_equal(released, np.array([0.5, inside]) + made.noise(2, Stream(SECRET, 0)))
+    assert from_description(made.describe()) == made
+
+
+@given(
+    left=st.lists(st.floats(allow_nan=False), min_size=3, max_size=3),
+    right=st.lists(st.floats(allow_nan=False), min_size=3, max_size=3),
+)
+def test_the_projection_moves_no_two_values_further_apart(left: list[float], right: list[float]) -> None:
+    one, other = boxed(np.array(left)), boxed(np.array(right))
+    with np.errstate(invalid="ignore", over="ignore"):
+        before = np.abs(np.array(left) - np.array(right))
+    assert (np.abs(one - other) <= np.nan_to_num(before, nan=0.0, posinf=math.inf)).all()
+    assert (np.abs(one) <= LARGEST).all()
+
+
+def test_no_record_decides_whether_a_release_is_made() -> None:
+    # A neighbour that knows all records but one aims the exact next value at the largest number of the grid.
+    for index in range(50):
+        for records in (np.array([1.0]), np.array([-1.0])):
+            secret = hashlib.sha256(index.to_bytes(4)).digest()
+            problem = LocalProblem(records[:, None], np.ones(1), LOGISTIC, 0.0)
+            learning = {"mu": 1.0, "smoothness": 0.25}
+            agent = CoordinateDescent(
+                Setting(
+                    0,
+                    (1,),
+                    np.ones(1),
+                    problem,
+                    1,
+                    1,
+                    learning,
+                    mechanism="gaussian",
+                    multipliers=np.array([3.73]),
+                    clip=1.0,
+                    secret=secret,
+                )
+            )
+            agent.receive(Release(1, 0, np.array([1.25 * 2.0**31]), (), None))
+            assert agent.wake() is not None
 
 
 def test_gamma_norm_noise_has_one_dimension() -> None:
