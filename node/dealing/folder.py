@@ -2,7 +2,8 @@
 
 Rules that hold here:
 - Dealing is a process of its own, so that nobody who lives on has held the data.
-- A folder is built under a temporary name and renamed: a half-made run never has the run's name.
+- A folder is claimed, built under a temporary name and renamed (`node.dealing.place`): a half-made run never has the
+  run's name.
 - Going on in an existing folder (``force``) touches no ledger: ledgers stay where they are, and only the same rows may
   go on with them.
 - Each agent's noise secret is drawn from the operating system; only a simulation takes it from the seed.
@@ -16,11 +17,9 @@ import importlib.metadata
 import json
 import os
 import secrets
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from coordinator_free.agents.registry import make
 from coordinator_free.privacy.ledger import Budget, LedgerError
@@ -30,6 +29,7 @@ from coordinator_free.problem.losses import loss
 from node.configuration.public import dump, public_digest
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
+from node.dealing.place import claimed, fill
 from node.dealing.preparation import Preparation, prepare
 from node.folder.build import build
 from node.folder.keys import make_keys
@@ -39,38 +39,24 @@ from node.folder.shard import setting, write_shard
 from node.folder.whole import write_new, write_whole
 from node.places import agent_folder, shard_path
 
-if TYPE_CHECKING:
-    pass
-
 
 def deal_run(configuration: Configuration, folder: Path, *, force: bool = False) -> Manifest:
     """Deal ``configuration`` into the run folder ``folder``; returns its manifest.
 
-    Raises `ConfigurationError` or another ValueError of one line; an existing folder is one, unless ``force``.
+    Raises `ConfigurationError` or another ValueError of one line; a folder that holds anything is one, unless it is a
+    run and ``force`` is given.
     """
-    folder = folder.absolute()
-    if folder.exists() and not force:
-        raise ConfigurationError(
-            f"run folder {folder} exists: choose another --out or run.name, or --force to replace it"
-        )
-    preparation = prepare(configuration)
-    for ledger in folder.glob("agents/agent-*/ledger.jsonl"):
-        if int(ledger.parent.name.removeprefix("agent-")) >= preparation.agents:
-            raise ConfigurationError(
-                f"--force: {ledger} is of an agent that the new run does not have, and ledgers are never deleted; "
-                "choose another --out or run.name"
-            )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    building = folder.parent / f".{folder.name}.{secrets.token_hex(4)}.partial"
-    building.mkdir(mode=0o755)
-    try:
+    folder = folder.resolve()
+    with claimed(folder, force=force) as building:
+        preparation = prepare(configuration)
+        for ledger in folder.glob("agents/agent-*/ledger.jsonl"):
+            if int(ledger.parent.name.removeprefix("agent-")) >= preparation.agents:
+                raise ConfigurationError(
+                    f"--force: {ledger} is of an agent that the new run does not have, and ledgers are never deleted; "
+                    "choose another --out or run.name"
+                )
         manifest = _write(preparation, building, folder)
-        if folder.exists():
-            _replace(folder, building)
-        else:
-            building.rename(folder)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
+        fill(folder, building)
     return manifest
 
 
@@ -158,29 +144,6 @@ def _check_room(
         raise ConfigurationError(
             f"--force: {error}; ledgers are never deleted: choose another --out or run.name"
         ) from None
-
-
-def _replace(folder: Path, building: Path) -> None:
-    """Put a newly dealt run in the place of an old one; ledgers that are there stay, untouched.
-
-    The manifest goes first and comes last, so that a folder in between is never taken for a run.
-    """
-    kept = set(folder.glob("agents/agent-*/ledger.jsonl"))
-    (folder / "manifest.json").unlink(missing_ok=True)
-    for path in sorted(folder.rglob("*"), reverse=True):
-        if path in kept:
-            continue
-        if not path.is_dir() or path.is_symlink():
-            path.unlink()
-        elif not any(path.iterdir()):
-            path.rmdir()
-    for path in sorted(building.rglob("*")):
-        target = folder / path.relative_to(building)
-        if path.is_dir():
-            target.mkdir(mode=path.stat().st_mode & 0o777, exist_ok=True)
-        elif path.name != "manifest.json":
-            path.rename(target)
-    (building / "manifest.json").rename(folder / "manifest.json")
 
 
 def _secret(configuration: Configuration, agent: int) -> bytes:

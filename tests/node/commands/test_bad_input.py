@@ -161,7 +161,7 @@ def test_an_existing_run_folder_is_left_as_it_is(tmp_path: Path) -> None:
     configuration = from_table(public(data={"agents": 4}))
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "mine.txt").write_text("mine")
-    with pytest.raises(ValueError, match=r"exists: choose another --out or run\.name, or --force"):
+    with pytest.raises(ValueError, match=r"exists and holds no run.*choose another --out or run\.name"):
         deal_run(configuration, tmp_path / "run")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["mine.txt"]
