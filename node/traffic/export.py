@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import base64
 import csv
+import importlib
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from types import ModuleType
+from typing import IO, TYPE_CHECKING, Any
 
 from node.traffic.format import Frame
 from node.traffic.selection import sender_of
 from node.wire import Done, Hello, Refused, decode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Row = dict[str, Any]
 
@@ -107,11 +113,48 @@ def _fitting(value: object) -> object:
 
 def write_parquet(frames: Iterable[Frame], path: Path, batch: int = 10_000) -> int:
     """A Parquet file with the columns of `COLUMNS`; returns how many rows. Raises ValueError without pyarrow."""
+    import_pyarrow("--format parquet")
+    import pyarrow.parquet as pq
+
+    count = 0
+    with pq.ParquetWriter(path, _schema()) as writer:
+        for some in _batches(frames, batch):
+            writer.write_table(_table(some))
+            count += len(some)
+    return count
+
+
+def arrow_table(frames: Iterable[Frame]) -> pa.Table:
+    """An Arrow table with the columns of `COLUMNS`; raises ValueError without pyarrow."""
+    pyarrow = import_pyarrow("a table of frames")
+    tables = [_table(some) for some in _batches(frames, 10_000)]
+    return pyarrow.concat_tables(tables) if tables else _table([])
+
+
+def import_pyarrow(what: str) -> ModuleType:
+    """The module; raises ValueError, which says what needs it and how to get it, where it is not installed."""
     try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+        return importlib.import_module("pyarrow")
     except ImportError:
-        raise ValueError("--format parquet needs pyarrow: install sottovoce[tables]") from None
+        raise ValueError(f"{what} needs pyarrow: install sottovoce[tables]") from None
+
+
+def _batches(frames: Iterable[Frame], size: int) -> Iterator[list[Row]]:
+    rows = (row(frame) for frame in frames)
+    while some := list(islice(rows, size)):
+        yield some
+
+
+def _table(rows: Sequence[Row]) -> pa.Table:
+    import pyarrow as pa
+
+    columns = {column: [_fitting(one.get(column)) for one in rows] for column in COLUMNS}
+    return pa.table(columns, schema=_schema())
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
     numbers = pa.list_(pa.int64())
     types = {
         "time_ns": pa.int64(),
@@ -123,20 +166,4 @@ def write_parquet(frames: Iterable[Frame], path: Path, batch: int = 10_000) -> i
         "refused": pa.string(),
         "vector": pa.list_(pa.float64()),
     }
-    schema = pa.schema([(column, types.get(column, pa.int64())) for column in COLUMNS])
-    count = 0
-    waiting: list[Row] = []
-    with pq.ParquetWriter(path, schema) as writer:
-
-        def put() -> None:
-            columns = {column: [_fitting(one.get(column)) for one in waiting] for column in COLUMNS}
-            writer.write_table(pa.table(columns, schema=schema))
-            waiting.clear()
-
-        for frame in frames:
-            waiting.append(row(frame))
-            count += 1
-            if len(waiting) >= batch:
-                put()
-        put()
-    return count
+    return pa.schema([(column, types.get(column, pa.int64())) for column in COLUMNS])

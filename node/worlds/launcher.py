@@ -218,13 +218,18 @@ class Cluster:
             self._zygote.wait()
 
 
-def run_in_processes(folder: Path, configuration: Configuration, agents: int) -> Watch:
-    """Run what was dealt to its end, one process for each of the ``agents``; if it is broken off, all are ended."""
+def run_in_processes(
+    folder: Path, configuration: Configuration, agents: int, show: Callable[[Progress], None] = lambda _: None
+) -> Watch:
+    """Run what was dealt to its end, one process for each of the ``agents``; if it is broken off, all are ended.
+
+    ``show`` is given the progress again and again; what it raises breaks the run off.
+    """
     check_limits(folder, configuration)
     cluster = Cluster(folder, configuration, agents)
     try:
         cluster.start()
-        watch = cluster.watch()
+        watch = cluster.watch(show)
     except BaseException:
         cluster.stop()
         raise
