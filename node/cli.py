@@ -18,6 +18,7 @@ import typer
 from node.plug_ins import find_here
 
 COMMANDS = (
+    "new",
     "run",
     "topology",
     "budget",

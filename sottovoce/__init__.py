@@ -21,13 +21,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coordinator_free.agent import Activation, Agent, Halt, Setting
     from coordinator_free.algorithm import Algorithm
-    from coordinator_free.privacy.mechanisms import Gaussian, Laplace, Mechanism
+    from coordinator_free.privacy.mechanism import Mechanism
+    from coordinator_free.privacy.mechanisms import Gaussian, Laplace
     from coordinator_free.problem.losses import Loss, LossError
     from coordinator_free.problem.objective import LocalProblem
     from coordinator_free.release import Release
     from node.audit.report import Audit
     from node.audit.verify import Verdict
-    from node.configuration.reading import Configuration, ConfigurationError
+    from node.configuration.refusals import ConfigurationError
+    from node.configuration.sections import Configuration
     from node.folder.manifest import Manifest, RunFolderError
     from node.traffic.format import Frame, TrafficLogError
     from node.wire import Done, Hello
@@ -84,13 +86,15 @@ __all__ = [
 _PLACES = {
     "coordinator_free.agent": ("Activation", "Agent", "Halt", "Setting"),
     "coordinator_free.algorithm": ("Algorithm",),
-    "coordinator_free.privacy.mechanisms": ("Gaussian", "Laplace", "Mechanism"),
+    "coordinator_free.privacy.mechanism": ("Mechanism",),
+    "coordinator_free.privacy.mechanisms": ("Gaussian", "Laplace"),
     "coordinator_free.problem.losses": ("Loss", "LossError"),
     "coordinator_free.problem.objective": ("LocalProblem",),
     "coordinator_free.release": ("Release",),
     "node.audit.report": ("Audit",),
     "node.audit.verify": ("Verdict",),
-    "node.configuration.reading": ("Configuration", "ConfigurationError"),
+    "node.configuration.refusals": ("ConfigurationError",),
+    "node.configuration.sections": ("Configuration",),
     "node.folder.manifest": ("Manifest", "RunFolderError"),
     "node.traffic.format": ("Frame", "TrafficLogError"),
     "node.wire": ("Done", "Hello"),

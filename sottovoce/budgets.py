@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from coordinator_free.privacy import accounting
-from coordinator_free.privacy.mechanisms import Mechanism, mechanism
+from coordinator_free.privacy.families import mechanism
+from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.release import FloatArray
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from node.configuration.reading import Configuration, from_table
+from node.configuration.reading import from_table
 from node.configuration.reading import load as read
+from node.configuration.sections import Configuration
 
 Source = Configuration | Mapping[str, Any] | Path | str
 """A configuration, its sections as a mapping, or the path of a TOML file."""

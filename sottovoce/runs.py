@@ -15,7 +15,8 @@ from coordinator_free.privacy.ledger import Charge
 from coordinator_free.release import FloatArray, Release
 from node.audit.report import Audit
 from node.audit.verify import Verdict
-from node.configuration.reading import Configuration, load
+from node.configuration.reading import load_dealt
+from node.configuration.sections import Configuration
 from node.folder.ledger import LedgerFile
 from node.folder.manifest import Manifest, RunFolderError, read_json, read_manifest
 from node.folder.run import read_final
@@ -50,7 +51,7 @@ class Run:
     @cached_property
     def configuration(self) -> Configuration:
         """The resolved configuration."""
-        return load(self.folder / "config.toml")
+        return load_dealt(self.folder / "config.toml")
 
     @property
     def agents(self) -> int:
