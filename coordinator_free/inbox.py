@@ -84,21 +84,40 @@ class RoundInbox:
         here = self._held.get(self.round, {})
         return tuple(j for j in self._neighbours if j not in here)
 
-    @property
-    def carried_past(self) -> int | None:
-        """The newest round that a neighbour left behind without this agent; None if nobody did.
+    def carried_past(self, absent: Collection[int] = ()) -> int | None:
+        """The newest round that was left behind without this agent; None if none was.
 
-        A neighbour that waits for this agent's round is at most one round ahead.
+        A neighbour that waits for this agent's round is at most one round ahead. No round counts that is newer than
+        what more than half of the neighbours, but for those that are ``absent``, have sent: so one neighbour among
+        several cannot carry the agent past its own releases.
         """
         past = [r for r in self._held if r > self.round and r + 1 in self._held]
-        return max(past, default=None)
+        if not past:
+            return None
+        newest = self._newest()
+        reached = sorted((newest.get(j, self.round) for j in self._neighbours if j not in absent), reverse=True)
+        attested = reached[len(reached) // 2] if reached else self.round
+        return max((r for r in past if r <= attested), default=None)
 
     @property
     def passed_over(self) -> frozenset[int]:
-        """Neighbours that will never say the current round: of two releases in a row one is older, one is newer."""
+        """Neighbours that will never send the current round: of two releases in a row one is older, one is newer."""
         later = [release for r, held in self._held.items() if r > self.round for release in held.values()]
         before = ((m.sender, self._rounds.get((m.sender, m.index - 1), self.round)) for m in later)
         return frozenset(sender for sender, round_ in before if round_ < self.round)
+
+    @property
+    def far_ahead(self) -> frozenset[int]:
+        """Neighbours that closed a round without this agent: they are two rounds ahead, or say so."""
+        return frozenset(j for j, r in self._newest().items() if r > self.round + 1)
+
+    def _newest(self) -> dict[int, int]:
+        """The newest round of each neighbour of which something is held."""
+        newest: dict[int, int] = {}
+        for r, held in self._held.items():
+            for sender in held:
+                newest[sender] = max(newest.get(sender, r), r)
+        return newest
 
     def take(self, *, without: Collection[int] = ()) -> list[Release]:
         """The round's releases in agent order, complete but for agents ``without``; the next round becomes current.
@@ -206,10 +225,10 @@ class RoundWait:
     def decide(self, inbox: RoundInbox, now: float) -> Complete | CarriedPast | Silent | None:
         """Return what to do at ``now``, in seconds of listening; None: wait on."""
         carry_on = self._on_silent == "carry-on"
-        if carry_on and (past := inbox.carried_past) is not None:
+        if carry_on and (past := inbox.carried_past(self.absent)) is not None:
             return CarriedPast(past)
         alone = self.absent.issuperset(self._neighbours)
-        gone = inbox.passed_over if carry_on else frozenset()
+        gone = self._gone(inbox) if carry_on else frozenset()
         missing = [j for j in inbox.missing if j not in gone and (alone or j not in self.absent)]
         if not missing:
             return Complete(gone | self.absent)
@@ -218,6 +237,15 @@ class RoundWait:
         since = self._since if alone else 0.0
         silent = tuple(j for j in missing if now >= max(self._heard_at[j], since) + self._silent)
         return Silent(silent, alone) if silent else None
+
+    def _gone(self, inbox: RoundInbox) -> frozenset[int]:
+        """Neighbours that the round is closed without: this agent is not carried past, and they do not wait for it.
+
+        Where all that are heard are far ahead, the agent waits to be carried past: it does not go on alone.
+        """
+        gone, ahead = inbox.passed_over, inbox.far_ahead
+        stays = set(self._neighbours) - self.absent - gone - ahead
+        return gone | ahead if stays else gone
 
 
 def used(consumed: Iterable[Release], sender: int, own_last: int | None) -> Used:

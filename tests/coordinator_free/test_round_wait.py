@@ -89,9 +89,49 @@ def test_an_agent_that_hears_no_neighbour_waits_in_each_round_for_the_deadline()
 def test_an_agent_that_was_carried_past_goes_on_with_the_newest_round() -> None:
     agent = Agent("carry-on")
     for round_ in (3, 4):
-        agent.receives((1,), round_, 0.0)
+        agent.receives((1, 2), round_, 0.0)
     assert agent.decides(0.0) == CarriedPast(3)
     stays = Agent("stop")
     for round_ in (3, 4):
-        stays.receives((1,), round_, 0.0)
+        stays.receives((1, 2), round_, 0.0)
     assert stays.decides(0.0) is None
+
+
+def test_one_neighbour_that_names_far_rounds_does_not_carry_an_agent_past_its_own() -> None:
+    """Two frames that name rounds 97 and 98, while the others are in round 0: the agent goes on with the others."""
+    agent = Agent("carry-on")
+    for round_ in (97, 98):
+        agent.receives((1,), round_, 0.0)
+    assert agent.decides(0.0) is None
+    agent.receives((2, 3), 0, 0.0)
+    for round_ in range(20):
+        assert agent.decides(0.0) == Complete(frozenset({1}))
+        assert [m.sender for m in agent.inbox.take(without={1})] == [2, 3]
+        agent.receives((2, 3), round_ + 1, 0.0)
+    assert agent.inbox.round == 20
+
+
+def test_an_agent_is_carried_no_further_than_more_than_half_of_the_neighbours_have_sent() -> None:
+    agent = Agent("carry-on")
+    for round_ in (97, 98):
+        agent.receives((1,), round_, 0.0)
+    for round_ in (4, 5):
+        agent.receives((2,), round_, 0.0)
+    assert agent.decides(0.0) == CarriedPast(4)
+
+
+def test_neighbours_that_were_given_up_do_not_hold_an_agent_back() -> None:
+    agent = Agent("carry-on")
+    for round_ in (3, 4):
+        agent.receives((1,), round_, 5.0)
+    assert agent.decides(5.0) is None
+    assert agent.decides(SILENT) == Silent((2, 3), alone=False)
+    agent.wait.give_up((2, 3))
+    assert agent.decides(SILENT) == CarriedPast(3)
+
+
+def test_an_agent_does_not_go_on_alone_where_all_that_it_hears_are_far_ahead() -> None:
+    agent = Agent("carry-on")
+    agent.receives((1,), 98, 0.0)
+    agent.wait.give_up((2, 3))
+    assert agent.decides(0.0) is None

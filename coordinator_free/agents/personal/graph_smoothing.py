@@ -11,6 +11,9 @@ Rules that hold here:
 - Nothing waits for anybody: after ``updates`` releases an agent is finished, and works with what it knows by then.
   With n agents, some more than n updates let everybody hear everything.
 - The graph and each release's noise are public; an origin that no agent can have is ignored.
+- What an agent made of its data comes from that agent alone: nobody else's word counts for its own releases, and of a
+  neighbour's releases only what came from that neighbour. Of another agent's release that arrives in two forms neither
+  is used or passed on.
 """
 
 from __future__ import annotations
@@ -33,6 +36,8 @@ from coordinator_free.privacy.mechanism import GRID, Mechanism
 from coordinator_free.release import FloatArray, Release
 from topology.network import Network, from_edges
 
+RELAYS = 2
+"""Which rules an agent has for what others pass on, in runs that are dealt now; 1: whatever arrives first is taken."""
 NOTHING = 1e3
 """Deviation of the release of an agent without records: its zeros weigh nothing."""
 
@@ -77,6 +82,7 @@ class GraphSmoothing(Algorithm):
             raise SettingError(f"learning.model_norm = {self._norm}: must be a finite number > 0")
         self._agents = int(learning["agents"])
         self._origins = self._agents
+        self._checks = int(learning.get("relays", 1)) >= RELAYS
         unit = {"anchor": "gradient", "anchor_scale": 1.0 if setting.clip is None else 1.0 / setting.clip}
         self._anchor = Anchor(replace(setting, learning={**learning, **unit}))
         self._begin(0)
@@ -96,10 +102,17 @@ class GraphSmoothing(Algorithm):
         cls, network: Network, _sizes: Sequence[int], _dimension: int, _updates: int, _learning: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Public parameters that every agent is given: the whole graph."""
-        return {"learning": {"agents": network.agents, "edges": [list(edge) for edge in network.edges]}}
+        return {
+            "learning": {
+                "agents": network.agents,
+                "edges": [list(edge) for edge in network.edges],
+                "relays": RELAYS,
+            }
+        }
 
     def _begin(self, next_index: int) -> None:
         self._known: dict[int, FloatArray] = {}
+        self._disputed: set[int] = set()
         self._ahead: deque[int] = deque()
         self._next = next_index
         self._own_last: int | None = None
@@ -122,11 +135,28 @@ class GraphSmoothing(Algorithm):
     def receive(self, release: Release) -> None:
         self._consumed.append(release)
         origin = release.vector[0]
-        if origin in self._known or origin == self._setting.agent:
+        if not 0 <= origin < self._origins or origin != int(origin) or not self._takes(int(origin), release):
             return
-        if 0 <= origin < self._origins and origin == int(origin):
+        if origin not in self._known:
             self._known[int(origin)] = release.vector
             self._ahead.append(int(origin))
+
+    def _takes(self, origin: int, release: Release) -> bool:
+        """Whether this release counts for ``origin``; one that contradicts an earlier one makes both void."""
+        if not self._checks:
+            return origin != self._setting.agent
+        author = origin % self._agents
+        if author == self._setting.agent or origin in self._disputed:
+            return False
+        if author in self._setting.neighbours and author != release.sender:
+            return False
+        known = self._known.get(origin)
+        if known is None or author == release.sender or np.array_equal(known, release.vector):
+            return True
+        self._disputed.add(origin)
+        del self._known[origin]
+        self._ahead = deque(ahead for ahead in self._ahead if ahead != origin)
+        return False
 
     def wake(self) -> Release | None:
         if self.finished:

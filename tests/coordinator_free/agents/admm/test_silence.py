@@ -41,7 +41,7 @@ class Air:
         agent, inbox = self.agents[i], self.inboxes[i]
         if agent.finished:
             return
-        past = inbox.carried_past
+        past = inbox.carried_past(without)
         if past is not None:
             taken = inbox.take_past(past)
         elif set(inbox.missing) <= set(without):

@@ -12,6 +12,7 @@ from coordinator_free.agents.personal.smoothing import kernel, minimise_under, s
 from coordinator_free.agents.settings import SettingError
 from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.problem.losses import LOGISTIC, SQUARED
+from coordinator_free.release import Release
 from coordinator_free.twin.run import reexecute, run_asynchronous
 
 
@@ -72,7 +73,7 @@ def test_the_finish_is_the_mode_under_the_prior() -> None:
 
 
 def agents(team, network, made, updates: int = 30, mechanism: str = "gaussian", **learning):
-    edges = {"agents": network.agents, "edges": [list(edge) for edge in network.edges], "finish": True}
+    edges = {"agents": network.agents, "edges": [list(edge) for edge in network.edges], "finish": True, "relays": 2}
     private = {"mechanism": mechanism, "multipliers": np.array([2.0]), "clip": 0.1} if mechanism != "none" else {}
     return team("graph-smoothing", network, made, updates=updates, learning={**edges, **learning}, **private)
 
@@ -121,13 +122,51 @@ def test_flooding_is_executed_again_bit_for_bit(regular, problems, team) -> None
 
 
 def test_foreign_origins_are_ignored(regular, problems, team) -> None:
-    from coordinator_free.release import Release
-
     network = regular(12, 3)
     agent = agents(team, network, problems(12, 3, LOGISTIC))[0]
     for origin in (-1.0, 12.0, 0.5, 0.0):
         agent.receive(Release(network.neighbours(0)[0], 0, np.array([origin, 1.0, 0.0, 0.0, 0.0])))
     assert agent.heard_of == 0
+
+
+def test_a_neighbour_cannot_speak_for_the_agent_or_for_another_neighbour(regular, problems, team) -> None:
+    """A third agent's release that comes in two forms is used in neither."""
+    network = regular(12, 3)
+    agent = agents(team, network, problems(12, 3, LOGISTIC), relays=2)[0]
+    near, other = network.neighbours(0)[:2]
+    far = next(j for j in range(1, 12) if j not in network.neighbours(0))
+
+    def tells(sender: int, origin: int, value: float) -> None:
+        agent.receive(Release(sender, 0, np.array([origin, 1.0, value, 0.0, 0.0])))
+
+    tells(near, other, 666.0)
+    assert agent.heard_of == 0
+    tells(other, other, 1.0)
+    tells(near, other, 666.0)
+    assert agent._known[other][2] == 1.0
+    tells(near, far, 2.0)
+    tells(other, far, 2.0)
+    assert agent._known[far][2] == 2.0
+    tells(other, far, 666.0)
+    tells(near, far, 2.0)
+    assert far not in agent._known
+    assert far not in agent._ahead
+    said = [int(agent.wake().vector[0]) for _ in range(3)]
+    assert said == [0, other, 0]
+
+
+def test_a_neighbour_cannot_make_an_agents_second_release(regular, problems, team) -> None:
+    """It names the victim as the origin of a second release: the victim makes its own, with the noise it is charged."""
+    network = regular(12, 3)
+    made = problems(12, 3, SQUARED)
+    honest, victim = (twice(team, network, made, updates=4, relays=2)[4] for _ in range(2))
+    forged = np.concatenate(([4.0 + 12.0, 0.25], np.full(6, 666.0)))
+    victim.receive(Release(network.neighbours(4)[0], 0, forged))
+    for _ in range(4):
+        ours, theirs = honest.wake(), victim.wake()
+        np.testing.assert_array_equal(theirs.vector, ours.vector)
+        assert (theirs.vector != 666.0).all()
+    assert victim.charge(2) is not None
 
 
 def test_bad_settings_are_refused(regular, problems, team) -> None:
@@ -145,6 +184,7 @@ def twice(team, network, made, updates: int = 60, **learning):
         "agents": network.agents,
         "edges": [list(edge) for edge in network.edges],
         "second_moment": (np.eye(3) / 3).tolist(),
+        "relays": 2,
         "finish": True,
         "finish_mu": 2.0,
         **learning,
