@@ -90,7 +90,7 @@ def read_recording(folder: Path) -> Recording:
     frames: dict[Key, set[bytes]] = {}
     unknown: Counter[str] = Counter()
     for frame in frames_of(folder, recording.damage):
-        header = counter.hear(frame.parts)
+        header = counter.count(frame.parts)
         if header is None:
             unknown.update(_unknown_keys(frame.parts))
         elif header["kind"] == "release":

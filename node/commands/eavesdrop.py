@@ -18,7 +18,7 @@ from node.processes import StopSignals, allow_many_files
 from node.sockets.names import NamedEndpoints
 from node.sockets.names import endpoint as endpoint_of
 from node.traffic.completeness import CaptureCounter
-from node.traffic.eavesdropper import Eavesdropper, Heard, eavesdrop_on_run
+from node.traffic.eavesdropper import Eavesdropper, Outcome, eavesdrop_on_run
 from node.traffic.writer import TrafficLogWriter
 from node.worlds.parts import VERDICT
 
@@ -124,7 +124,7 @@ def eavesdrop(
         raise typer.Exit(1)
 
 
-def _on_run(run: Path, endpoints: list[str], stop: StopSignals) -> Heard:
+def _on_run(run: Path, endpoints: list[str], stop: StopSignals) -> Outcome:
     """Log a run on other hosts; leaves the verdict beside the log, where `sottovoce collect` looks for it."""
     agents = read_manifest(run).agents
     if len(endpoints) == 1 and "{}" in endpoints[0]:

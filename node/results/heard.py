@@ -44,7 +44,7 @@ def listen(run: RunFolder, judge: Loss, best: FloatArray | None) -> Heard | None
     first = last = 0
     for frame in frames_of(run.folder, []):
         releases = counter.releases
-        header = counter.hear(frame.parts)
+        header = counter.count(frame.parts)
         if header is not None and counter.releases > releases and len(frame.body) % 8 == 0:
             release = message(header, frame.body)
             assert isinstance(release, Release)

@@ -1,6 +1,6 @@
-"""What of a run travels inside its log: the public configuration, the graph and the manifest.
+"""The files of a run that its log carries: the public configuration, the graph and the manifest.
 
-A log is read with nothing else at hand: these name the agents and the run to expect in it.
+A log is often read without its run's folder. These files name the run and the agents that the log should hold.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from node.traffic.reader import TrafficLogReader
 
 
 def run_attachments(run: Path) -> dict[str, bytes]:
-    """What a run's log carries: the public part of the configuration, the graph, the manifest."""
+    """The public part of the configuration, the graph and the manifest of a run, by the names that its log gives them."""
     from node.configuration.public import dump_public
     from node.configuration.reading import load_dealt
 
@@ -26,7 +26,7 @@ def run_attachments(run: Path) -> dict[str, bytes]:
 
 
 def manifest_of(reader: TrafficLogReader) -> dict[str, Any]:
-    """The run's manifest as the log carries it; empty if it carries none that can be read."""
+    """The run's manifest as the log carries it; empty if the log carries no readable manifest."""
     try:
         found = json.loads(reader.attachments.get("manifest.json", b"{}"))
     except ValueError:
@@ -44,7 +44,7 @@ def agents_of(reader: TrafficLogReader) -> frozenset[int] | None:
 
 
 def counter_for(reader: TrafficLogReader) -> CaptureCounter:
-    """A counter that expects what the log's manifest names, or any agent where there is none."""
+    """A counter that expects the agents of the log's manifest, or any agent if the log has no manifest."""
     manifest = manifest_of(reader)
     agents, run = manifest.get("agents"), manifest.get("run")
     try:

@@ -1,4 +1,4 @@
-"""Checks a traffic log against itself."""
+"""Whether a traffic log is whole and unchanged, decided from the log alone."""
 
 from __future__ import annotations
 
@@ -14,9 +14,19 @@ from node.traffic.reader import TrafficLogReader
 def verify_log(path: Path | str) -> dict[str, Any]:
     """Check a log against itself: checksums, the chain at every checkpoint, indices, sizes.
 
-    ``ok`` means that the file is whole and unchanged since it was written, that no index came with two bodies,
-    and that all releases have one size. Whether everything was captured is ``capture``. A chain proves nothing
-    against a forger that writes the whole file anew, unless ``chain`` is compared with what the eavesdropper printed.
+    A chain proves nothing against a forger that writes the whole file anew, unless ``chain`` is compared with the one
+    that the eavesdropper printed.
+
+    Returns
+    -------
+    dict
+        One JSON document. ``ok`` is true if the file is whole and unchanged since it was written, no index came with
+        two bodies, and all releases have one size. ``capture`` tells whether everything that was sent is in the log.
+
+    Raises
+    ------
+    TrafficLogError
+        If the file is not a traffic log.
     """
     reader = TrafficLogReader(path)
     counter = counter_for(reader)
@@ -28,7 +38,7 @@ def verify_log(path: Path | str) -> dict[str, Any]:
         if isinstance(item, Frame):
             chain = chain_next(chain, item.time_ns, packed(item.parts))
             frames += 1
-            header = counter.hear(item.parts)
+            header = counter.count(item.parts)
             if header is not None and header["kind"] == "release":
                 sizes[len(item.body)] += 1
         elif isinstance(item, Checkpoint):

@@ -1,11 +1,11 @@
-"""Whether a log holds all that was released, decided from the frames alone.
+"""Whether a log holds every release of a run, decided from the frames alone.
 
 Rules that hold here:
 - A release's index proves that it was received; an agent's `done` names which indices there are. A capture is complete
   when every expected agent's `done` and every index it names are here.
 - One index with the same bytes again is a repeat. One index with other bytes is a finding: its noise was drawn twice,
   or another sender uses its name.
-- What is not a message of the run is counted by reason, and never raises.
+- A frame that is not a message of the run is counted by reason, and never raises.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WORD: Final = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class SenderCapture:
-    """What was received of one agent. ``last`` is None until its `done` was received, and -1 if it released nothing."""
+    """The frames received from one agent. ``last`` is None until its `done` is here, and -1 if it released nothing."""
 
     releases: int
     repeats: int
@@ -39,26 +39,28 @@ class SenderCapture:
 
 @dataclass(frozen=True)
 class Capture:
-    """The verdict.
-
-    ``releases`` counts distinct indices, ``repeats`` the frames that repeat one with the same bytes, ``redrawn``
-    names (agent, index) that came with different bytes, ``refused`` counts frames that are no message of the run
-    by reason, ``silent`` names the agents of which nothing was received.
-    """
+    """What was received of a run, and whether it is complete."""
 
     complete: bool
     releases: int
+    """Distinct (agent, index) pairs."""
     missing: dict[int, Ranges]
+    """Indices that were not received, by agent."""
     repeats: int
+    """Frames that repeat a release with the same bytes."""
     redrawn: tuple[tuple[int, int], ...]
+    """(agent, index) pairs that came with different bytes."""
     refused: dict[str, int]
+    """Frames that are not a message of the run, by reason."""
     silent: tuple[int, ...]
+    """Agents from which nothing was received."""
     run: bytes | None
+    """The run's 16-byte id; None if no message was received."""
     frames: int
     senders: dict[int, SenderCapture]
 
     def as_results(self) -> dict[str, Any]:
-        """The ``capture`` of results.json: ranges of missing indices by agent, a last of null where it is not known."""
+        """The ``capture`` of results.json: missing indices by agent, as [first, last]; ``last`` is null if not known."""
         return {
             "complete": self.complete,
             "releases": self.releases,
@@ -67,18 +69,18 @@ class Capture:
         }
 
     def in_words(self, most: int = 5) -> str:
-        """One line: complete, or what is missing of whom (the first ``most`` agents)."""
+        """One line: complete, or the missing indices of the first ``most`` agents."""
         if self.complete:
             return f"complete: {self.releases} releases of {len(self.senders)} agents"
         if not self.missing:
-            return "no agent was heard"
-        told = [f"agent {a}: {in_words(r)}" for a, r in list(self.missing.items())[:most]]
+            return "incomplete: no frame of an agent was received"
+        lines = [f"agent {a}: {in_words(r)}" for a, r in list(self.missing.items())[:most]]
         more = f"; and {len(self.missing) - most} more agents" if len(self.missing) > most else ""
-        return "incomplete, missing " + "; ".join(told) + more
+        return "incomplete, missing " + "; ".join(lines) + more
 
 
 def in_words(ranges: Ranges) -> str:
-    """Ranges of indices as a person would write them: ``3-5, 9, from 12 on``."""
+    """Ranges of indices as text: ``3-5, 9, from 12 on``."""
     return ", ".join(
         f"from {first} on" if last is None else str(first) if first == last else f"{first}-{last}"
         for first, last in ranges
@@ -87,13 +89,13 @@ def in_words(ranges: Ranges) -> str:
 
 @dataclass(slots=True)
 class _Sender:
-    """Indices received of one agent, each with a fingerprint of its bytes (0: not received)."""
+    """Indices received from one agent, each with a fingerprint of its bytes (0: not received)."""
 
     topic: bytes
-    """The topic of what it sends to all neighbours."""
+    """The topic of its frames to all neighbours."""
     marks: array[int] = field(default_factory=lambda: array("Q"))
     far: dict[int, int] = field(default_factory=dict)
-    heard: int = 0
+    releases: int = 0
     repeats: int = 0
     bytes: int = 0
     last: int | None = None
@@ -102,7 +104,7 @@ class _Sender:
     """How many indices up to ``last`` are missing; -1 while ``last`` is not known."""
 
     def mark(self, index: int, fingerprint: int) -> int:
-        """The fingerprint that the index had before, 0 if it is new."""
+        """Store the fingerprint of an index; returns the one it had before, 0 if it is new."""
         marks = self.marks
         gap = index - len(marks)
         if gap >= _WIDEST_GAP or index in self.far:
@@ -123,7 +125,7 @@ class _Sender:
         return before
 
     def missing(self) -> Ranges:
-        """Indices that there are and that were not received."""
+        """Indices that the agent used and that were not received."""
         end = 1 + max((len(self.marks) - 1, *self.far), default=-1) if self.last is None else self.last + 1
         ranges: list[tuple[int, int | None]] = []
         at = 0
@@ -146,10 +148,14 @@ class _Sender:
 
 
 class CaptureCounter:
-    """Counts frames one by one and can judge at any time what they amount to.
+    """Counts frames one by one, and judges at any time whether the capture is complete.
 
-    ``run`` is the run's 16-byte id; None takes that of the first message. ``agents`` are those of which all
-    must be received; None expects only those that were.
+    Parameters
+    ----------
+    run
+        The run's 16-byte id. None: the id of the first message.
+    agents
+        The agents whose releases must all be received. None: the agents from which anything was received.
     """
 
     def __init__(self, run: bytes | None = None, agents: Iterable[int] | None = None) -> None:
@@ -165,19 +171,23 @@ class CaptureCounter:
         self.done = 0
         self._complete = 0
 
-    def hear(self, parts: Sequence[bytes]) -> dict[str, Any] | None:
-        """Count a frame; its header's fields for `node.wire.message`, or None if it is no message of the run.
+    def count(self, parts: Sequence[bytes]) -> dict[str, Any] | None:
+        """Count a frame.
 
-        The message itself is made by the readers that need it: it would cost the eavesdropper half as much again.
+        Returns
+        -------
+        dict or None
+            The header's fields for `node.wire.message`; None if the frame is not a message of the run. Readers that
+            need the message itself decode it: for the eavesdropper that would be half as much work again.
         """
         self.frames += 1
         try:
-            return self._hear(parts)
+            return self._count(parts)
         except Refused as refused:
             self.refused[refused.reason] += 1
             return None
 
-    def _hear(self, parts: Sequence[bytes]) -> dict[str, Any]:
+    def _count(self, parts: Sequence[bytes]) -> dict[str, Any]:
         if len(parts) != 3:
             self.bytes += sum(map(len, parts))
             raise Refused("parts")
@@ -199,17 +209,17 @@ class CaptureCounter:
             sender = self._senders[number] = _Sender(topic(number))
         sender.bytes += size
         if header["kind"] == "release":
-            self._hear_release(sender, number, header["index"], parts)
+            self._count_release(sender, number, header["index"], parts)
         elif header["kind"] == "done":
-            self._hear_done(sender, header["last"], header["skipped"])
+            self._count_done(sender, header["last"], header["skipped"])
         return header
 
-    def _hear_release(self, sender: _Sender, number: int, index: int, parts: Sequence[bytes]) -> None:
+    def _count_release(self, sender: _Sender, number: int, index: int, parts: Sequence[bytes]) -> None:
         # Python's keyed hash: a hostile sender cannot make two releases look alike.
         fingerprint = (hash(parts[1]) ^ hash(parts[2])) & _WORD or 1
         before = sender.mark(index, fingerprint)
         if before == 0:
-            sender.heard += 1
+            sender.releases += 1
             self.releases += 1
             if sender.last is not None and index <= sender.last and index not in sender.skipped:
                 sender.lacking -= 1
@@ -220,7 +230,7 @@ class CaptureCounter:
         else:
             self._redrawn[number, index] = None
 
-    def _hear_done(self, sender: _Sender, last: int, skipped: list[int]) -> None:
+    def _count_done(self, sender: _Sender, last: int, skipped: list[int]) -> None:
         if sender.last is None:
             self.done += 1
         elif sender.last == last and sender.skipped == frozenset(skipped):
@@ -232,13 +242,13 @@ class CaptureCounter:
 
     @property
     def complete(self) -> bool:
-        """Every agent's `done` and every index that they name are here, and there is at least one agent."""
+        """Whether every agent's `done` and every index that it names are here; False without agents."""
         return 0 < self._complete == len(self._senders)
 
     def verdict(self) -> Capture:
-        """What the frames so far amount to."""
+        """The capture that the frames so far make."""
         senders = {
-            a: SenderCapture(s.heard, s.repeats, s.bytes, s.last, len(s.skipped), s.missing())
+            a: SenderCapture(s.releases, s.repeats, s.bytes, s.last, len(s.skipped), s.missing())
             for a, s in sorted(self._senders.items())
         }
         return Capture(
@@ -256,8 +266,8 @@ class CaptureCounter:
 
 
 def judge(frames: Iterable[Sequence[bytes]], run: bytes | None = None, agents: Iterable[int] | None = None) -> Capture:
-    """The verdict over the parts of frames, such as ``(frame.parts for frame in TrafficLogReader(path))``."""
+    """The capture that frames make, given as parts: ``(frame.parts for frame in TrafficLogReader(path))``."""
     counter = CaptureCounter(run, agents)
     for parts in frames:
-        counter.hear(parts)
+        counter.count(parts)
     return counter.verdict()

@@ -1,10 +1,10 @@
-"""The eavesdropper: a passive process that receives what every agent sends, and logs each frame.
+"""The eavesdropper: a passive process that receives every frame of every agent, and logs it.
 
 Rules that hold here:
 - It never sends, and connects only to endpoints that exist.
-- Every frame is logged as received; nothing that arrives can raise out of the loop.
-- The log is flushed every second. However the eavesdropper ends, the log is closed and says whether it is complete.
-- When it ends is decided by `over` from counts and times alone.
+- Every frame is logged as received. No frame can make the loop raise.
+- The log is flushed every second. However the eavesdropper ends, the log is closed and records whether it is complete.
+- `over` decides from counts and times alone when the eavesdropper ends.
 """
 
 from __future__ import annotations
@@ -35,35 +35,38 @@ from node.traffic.run_logs import frames_of, logs_of, next_log
 from node.traffic.writer import TrafficLogWriter
 
 FRAME_LIMIT: Final = 64 << 20
-"""Bytes of a frame's longest part; ZeroMQ hangs up on the sender of a longer one. Frames of more than three parts are
-dropped if all their parts together are longer."""
+"""Largest size of one part of a frame, in bytes: ZeroMQ closes the connection to the sender of a larger one. A frame of
+more than three parts is dropped if all its parts together are larger."""
 FLUSH_SECONDS: Final = 1.0
 BATCH: Final = 1000
-"""Frames that are taken between two looks at everything else."""
+"""Largest number of frames taken from the socket before connections, status and stop are checked again."""
 BUSY: Final = 20
 """After draining at least this many frames, sleep `NAP_SECONDS`: waking for each frame costs more than handling it."""
 NAP_SECONDS: Final = 0.002
 QUIET_SECONDS: Final = 1.0
-"""Listening ends this long after the last frame of a complete capture, even where agents stay."""
+"""Listening ends this long after the last frame of a complete capture, even if agents are still connected."""
 GONE_SECONDS: Final = 2.0
-"""Listening ends this long after the last agent hung up, if the capture is incomplete: an agent may come back."""
+"""Listening ends this long after the last agent disconnected, if the capture is incomplete: an agent may come back."""
 STOP_SECONDS: Final = 1.0
-"""Seconds for which an eavesdropper that was told to stop still takes what has already arrived."""
+"""Seconds for which a stopped eavesdropper still logs the frames that have already arrived."""
 LOOK_SECONDS: Final = 0.05
+"""Seconds between two checks of the connections."""
 
 
 @dataclass(frozen=True)
-class Heard:
-    """How listening ended: the verdict over the log's frames, why it ended, the log's chain, and what was not logged.
-
-    ``failure`` is the disk's error if the log could not be written on; ``oversized`` counts frames above the limit.
-    """
+class Outcome:
+    """How listening ended."""
 
     capture: Capture
+    """The verdict over the log's frames."""
     ended: str
+    """Why listening ended."""
     chain: bytes
+    """The log's SHA-256 chain after the last frame."""
     oversized: int
+    """Frames above `FRAME_LIMIT`, which were not logged."""
     failure: str | None
+    """The disk's error, if the log could not be written to its end."""
 
     @property
     def complete(self) -> bool:
@@ -88,64 +91,67 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the end of listening is decided from: counts, and times in seconds of one clock.
-
-    ``doors`` is the number of endpoints, ``unknown`` of those not known yet, ``met`` of those ever connected to,
-    ``connected`` of open connections. ``complete`` is the verdict so far. ``heard_at`` is the time of the last frame,
-    ``there_at`` the last time at which any agent was connected. With ``patience`` (seconds) agents may be restarted
-    meanwhile; ``resumed`` if frames of earlier logs are here.
-    """
+    """The facts that decide whether listening is over: counts, and times in seconds of one clock."""
 
     doors: int
+    """Number of endpoints."""
     unknown: int
+    """Number of endpoints whose address is not known yet."""
     met: int
+    """Number of endpoints that were ever connected."""
     connected: int
+    """Number of open connections."""
     complete: bool
+    """Whether the capture is complete so far."""
     now: float
-    heard_at: float
+    frame_at: float
+    """Time of the last frame."""
     there_at: float
+    """Last time at which any agent was connected."""
     patience: float | None = None
+    """Seconds for which to wait for agents that are being restarted; None if no agent is restarted."""
     resumed: bool = False
+    """Whether frames of earlier logs of the run were counted."""
 
 
 def over(at: Situation) -> str | None:
     """Return why listening is over, or None while it goes on.
 
-    It is over when all agents came and have hung up, or when the capture is complete and all is quiet. With patience
-    not every agent has to have come.
+    It is over when all agents connected and have disconnected, or when the capture is complete and no frame arrives.
+    With patience, not every agent needs to have connected.
     """
     all_came = at.unknown == 0 and at.met >= at.doors
     gone = GONE_SECONDS if at.patience is None else at.patience
     none_left = at.connected <= 0 and (at.complete or at.now >= at.there_at + gone)
     if none_left and (all_came or (at.patience is not None and (at.resumed or at.met > 0))):
-        return "everybody hung up"
-    if all_came and at.complete and at.now >= at.heard_at + QUIET_SECONDS:
+        return "all agents disconnected"
+    if all_came and at.complete and at.now >= at.frame_at + QUIET_SECONDS:
         return "complete"
     return None
 
 
 class Eavesdropper:
-    """Listens at the endpoints of ``doors``, as soon as each is known, and writes all that arrives to a log.
+    """Connects to the endpoints of ``doors``, as soon as each is known, and writes every frame to a log.
 
     Parameters
     ----------
     log
-        The log; it is closed at the end, however that comes.
+        The log. It is closed at the end, also after an error.
     endpoints, doors
-        Where agents are, and the numbers of those that are listened to.
+        The addresses of agents, and the numbers of the agents to connect to.
     counter
-        Judges the capture. It may have been fed with the frames of earlier logs of the same run.
+        Judges the capture. It may have counted the frames of earlier logs of the same run already.
     stop
-        Says whether to stop; what has already arrived is still taken.
+        Returns whether to stop. Frames that have already arrived are still logged.
     status
-        The file in which the eavesdropper shows how far it is.
+        The file in which the eavesdropper shows its progress.
     patience
-        With it (seconds) agents may be restarted meanwhile: it ends once no agent was connected for so long, though not
-        every agent came.
+        Seconds for which to wait for agents that are being restarted. The eavesdropper ends once no agent was connected
+        for this long, even if some agent never connected.
     events
-        Gives what happened to the run so far, each with its ``time_ns``.
+        Returns the faults of the run so far, each with its ``time_ns``.
     keys
-        With them the agents' links are encrypted, and the eavesdropper is admitted by its own key.
+        Key pairs for encrypted links; agents admit the eavesdropper by its public key. None: links are not encrypted.
 
     Raises
     ------
@@ -184,17 +190,17 @@ class Eavesdropper:
         self._oversized = 0
         self._now = time.monotonic()
         self._next_flush = self._now + FLUSH_SECONDS
-        self._next_look = self._heard_at = self._there_at = self._now
+        self._next_look = self._frame_at = self._there_at = self._now
         self._stopping_since: float | None = None
         self._over: str | None = None
 
-    def listen(self) -> Heard:
-        """Listen to the end, close the log, and return the verdict.
+    def listen(self) -> Outcome:
+        """Log frames until listening is over, close the log, and return the verdict.
 
         Raises
         ------
         TransportError
-            For an endpoint that cannot be listened at.
+            If an endpoint cannot be connected to.
         """
         failure: str | None = None
         ended = "stopped"
@@ -211,11 +217,11 @@ class Eavesdropper:
             self._show()
             if self._shown is not None:
                 self._shown.close()
-            heard = self._close_log(ended, failure)
-        return heard
+            outcome = self._close_log(ended, failure)
+        return outcome
 
     def _step(self) -> bool:
-        """Take, look around, and wait if nothing came; True if listening is over."""
+        """Log frames, check connections, and wait if no frame came; returns whether listening is over."""
         if self._stopping_since is None and self._stop():
             self._stopping_since = self._now
         taken = self.take()
@@ -230,24 +236,24 @@ class Eavesdropper:
                 time.sleep(NAP_SECONDS)
             return False
         if self._over is not None:
-            return True  # nothing came between two looks that agreed
+            return True  # no frame came between two checks with the same result
         self._over = over(self.situation())
         if self._over is None:
             self._ear.wait(LOOK_SECONDS)
         return False
 
     def take(self) -> int:
-        """Log what has arrived; returns the number of frames."""
+        """Log the frames that have arrived; returns their number."""
         frames = self._ear.drain(BATCH)
-        for heard_ns, parts in frames:
+        for received_ns, parts in frames:
             if len(parts) > 3 and sum(map(len, parts)) > FRAME_LIMIT:
                 self._oversized += 1
                 continue
-            self._log.write(parts, self._epoch + heard_ns)
-            self._counter.hear(parts)
+            self._log.write(parts, self._epoch + received_ns)
+            self._counter.count(parts)
         self._now = time.monotonic()
         if frames:
-            self._heard_at = self._now
+            self._frame_at = self._now
             self._show()
         if self._now >= self._next_flush:
             self._log_events()
@@ -272,7 +278,7 @@ class Eavesdropper:
             self._there_at = self._now
 
     def situation(self) -> Situation:
-        """Return what `over` decides from."""
+        """Return the facts that `over` decides from."""
         return Situation(
             doors=self._doors,
             unknown=len(self._unknown),
@@ -280,7 +286,7 @@ class Eavesdropper:
             connected=self._ear.connected,
             complete=self._counter.complete,
             now=self._now,
-            heard_at=self._heard_at,
+            frame_at=self._frame_at,
             there_at=self._there_at,
             patience=self._patience,
             resumed=self._resumed,
@@ -296,14 +302,14 @@ class Eavesdropper:
             counter = self._counter
             self._shown.show(counter.releases, counter.frames, counter.bytes, counter.done, len(self._ear.met))
 
-    def _close_log(self, ended: str, failure: str | None) -> Heard:
+    def _close_log(self, ended: str, failure: str | None) -> Outcome:
         verdict = self._counter.verdict()
-        heard = Heard(verdict, ended, self._log.chain, self._oversized, failure)
+        outcome = Outcome(verdict, ended, self._log.chain, self._oversized, failure)
         try:
-            self._log.close({"capture": {"verdict": json.dumps(heard.as_json()), "words": verdict.in_words()}})
+            self._log.close({"capture": {"verdict": json.dumps(outcome.as_json()), "words": verdict.in_words()}})
         except OSError as error:
-            return replace(heard, failure=f"{self._log.path}: {error.strerror or error}")
-        return heard
+            return replace(outcome, failure=f"{self._log.path}: {error.strerror or error}")
+        return outcome
 
 
 def eavesdrop_on_run(
@@ -311,10 +317,21 @@ def eavesdrop_on_run(
     stop: Callable[[], bool] = lambda: False,
     endpoints: Endpoints | None = None,
     patience: float | None = None,
-) -> Heard:
-    """Log what all agents of a dealt run send, at ``endpoints`` or where the agents publish them.
+) -> Outcome:
+    """Log every frame of all agents of a dealt run.
 
-    Where there is a log already, this one is the next (`node.traffic.run_logs`), and its verdict is over all of them.
+    If the run has a log already, this one is the next (`node.traffic.run_logs`), and the verdict is over all of them.
+
+    Parameters
+    ----------
+    run
+        The run's folder.
+    stop
+        Returns whether to stop.
+    endpoints
+        The agents' addresses. None: the files in which the agents publish them.
+    patience
+        Seconds for which to wait for agents that are being restarted.
     """
     manifest = json.loads((run / "manifest.json").read_bytes())
     agents = range(int(manifest["agents"]))
@@ -323,8 +340,8 @@ def eavesdrop_on_run(
     counter = CaptureCounter(bytes.fromhex(manifest["run"]), agents)
     if earlier:
         for frame in frames_of(run, []):
-            counter.hear(frame.parts)
-    metadata = {"continues": earlier[-1].name, "heard before": f"{counter.frames} frames"} if earlier else None
+            counter.count(frame.parts)
+    metadata = {"continues": earlier[-1].name, "received before": f"{counter.frames} frames"} if earlier else None
     log = TrafficLogWriter(next_log(run), run_attachments(run), metadata)
     return Eavesdropper(
         log,
@@ -340,9 +357,9 @@ def eavesdrop_on_run(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """``python -m node.traffic.eavesdropper --run RUN``, started by the launcher.
+    """Run ``python -m node.traffic.eavesdropper --run RUN``, which the launcher starts.
 
-    Prints one JSON document. Exit status 0 if the capture is complete, 1 if not, 2 for a folder that is no run.
+    Prints one JSON document. Exit status 0 if the capture is complete, 1 if not, 2 if the folder is not a run.
     """
     parser = argparse.ArgumentParser(prog="python -m node.traffic.eavesdropper")
     parser.add_argument("--run", type=Path, required=True, help="the run's folder")
@@ -351,15 +368,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stop = StopSignals()
     allow_many_files()
     try:
-        heard = eavesdrop_on_run(options.run, stop)
+        outcome = eavesdrop_on_run(options.run, stop)
     except (TrafficLogError, OSError, ValueError, KeyError) as error:
         print(f"run folder {options.run}: {error}", file=sys.stderr)
         return ExitCode.BAD_INPUT
-    stop.ignore()  # told to stop while it ends anyway, it has not failed
-    print(json.dumps(heard.as_json()), flush=True)
-    if not heard.complete:
-        print(heard.failure or heard.capture.in_words(), file=sys.stderr)
-    return ExitCode.FINISHED if heard.complete else CAPTURE_INCOMPLETE
+    stop.ignore()  # a stop that arrives after the end must not make it fail
+    print(json.dumps(outcome.as_json()), flush=True)
+    if not outcome.complete:
+        print(outcome.failure or outcome.capture.in_words(), file=sys.stderr)
+    return ExitCode.FINISHED if outcome.complete else CAPTURE_INCOMPLETE
 
 
 if __name__ == "__main__":

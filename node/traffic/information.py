@@ -14,12 +14,12 @@ def information(path: Path | str) -> dict[str, Any]:
     """What a log holds, as one JSON document: span, agents, releases, rates (1/s), sizes (bytes), gaps, damage."""
     reader = TrafficLogReader(path)
     counter = counter_for(reader)
-    hear = counter.hear
+    count = counter.count
     sizes: Counter[int] = Counter()
     kinds: Counter[str] = Counter()
     first = last = None
     for frame in reader:
-        header = hear(frame.parts)
+        header = count(frame.parts)
         kind = "refused" if header is None else header["kind"]
         if kind == "release":
             sizes[len(frame.body)] += 1

@@ -32,7 +32,7 @@ def salvage(path: Path | str, out: Path | str) -> dict[str, Any]:
         for item in reader.items():
             if isinstance(item, Frame):
                 writer.write(item.parts, item.time_ns)
-                counter.hear(item.parts)
+                counter.count(item.parts)
                 last = item.time_ns
             elif isinstance(item, Event):
                 writer.event(item.fields, item.time_ns)

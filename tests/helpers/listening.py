@@ -8,7 +8,7 @@ from typing import Any
 
 from node.sockets.agent_sockets import FixedEndpoints
 from node.traffic.completeness import CaptureCounter
-from node.traffic.eavesdropper import Eavesdropper, Heard
+from node.traffic.eavesdropper import Eavesdropper, Outcome
 from node.traffic.writer import TrafficLogWriter
 
 
@@ -27,7 +27,7 @@ class Listening:
     ) -> None:
         counter = CaptureCounter(run, agents)
         self.stop = threading.Event()
-        self.heard: Heard | None = None
+        self.heard: Outcome | None = None
         self.error: BaseException | None = None
 
         def listen() -> None:
@@ -39,7 +39,7 @@ class Listening:
         self.thread = threading.Thread(target=listen)
         self.thread.start()
 
-    def end(self) -> Heard:
+    def end(self) -> Outcome:
         self.thread.join(60)
         assert not self.thread.is_alive()
         assert self.error is None

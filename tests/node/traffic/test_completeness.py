@@ -53,13 +53,13 @@ def test_an_agent_that_never_released_is_complete_with_its_done() -> None:
 def test_what_comes_late_fills_the_gap() -> None:
     counter = CaptureCounter(RUN, [0])
     for parts in [release(0, 0), release(0, 2), done(0, 2)]:
-        counter.hear(parts)
+        counter.count(parts)
     assert not counter.complete
-    header = counter.hear(release(0, 1))
+    header = counter.count(release(0, 1))
     assert header is not None
     assert header["kind"] == "release"
     assert counter.complete
-    counter.hear(done(0, 3))
+    counter.count(done(0, 3))
     assert not counter.complete, "an agent that was restarted goes on"
 
 
@@ -87,10 +87,10 @@ def test_indices_far_apart_take_no_memory() -> None:
     said = [(topic(0), msgpack.packb({**header, "index": k}), release(0, 0)[2]) for k in (far, 0, far, far + 1)]
     counter = CaptureCounter()
     for parts in said:
-        counter.hear(parts)
+        counter.count(parts)
     assert counter.verdict().missing == {0: ((1, far - 1), (far + 2, None))}
     assert counter.repeats == 1
-    counter.hear(done(0, far))
+    counter.count(done(0, far))
     assert counter.verdict().missing == {0: ((1, far - 1),)}
 
 
@@ -109,7 +109,7 @@ def test_missing_is_what_a_set_says(heard: list[int], skipped: set[int], last: i
     said.insert(place, done(0, end, sorted(k + offset for k in skipped)))
     counter = CaptureCounter()
     for parts in said:
-        counter.hear(parts)
+        counter.count(parts)
     verdict = counter.verdict()
     ranges = verdict.missing.get(0, ())
     named = {k for first, stop in ranges for k in range(max(first, offset), (stop or 0) + 1)}
@@ -141,6 +141,6 @@ def test_a_hostile_header_of_a_real_agent_is_only_counted() -> None:
     counter = CaptureCounter(RUN, [0])
     for change in ({"index": -1}, {"index": 1.5}, {"index": "0"}, {"from": 1 << 40}, {"to": 1 << 33}, {"v": 2}):
         header = {**msgpack.unpackb(release(0, 0)[1]), **change}
-        assert counter.hear((topic(0), msgpack.packb(header), b"")) is None
+        assert counter.count((topic(0), msgpack.packb(header), b"")) is None
     assert sum(counter.refused.values()) == 6
     assert counter.releases == 0

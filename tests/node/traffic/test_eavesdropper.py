@@ -82,7 +82,7 @@ def test_it_hears_all_and_ends_when_everybody_hung_up(
         speaker.hang_up()
     heard = listening.end()
     assert heard.complete
-    assert heard.ended == "everybody hung up"
+    assert heard.ended == "all agents disconnected"
     reader = TrafficLogReader(tmp_path / "t.mcap")
     frames = list(reader)
     for k in range(4):
@@ -256,7 +256,7 @@ def test_the_command_closes_its_log_on_a_signal(
 # --- when listening is over: decided from counts, and from a time that the test tells --------------------------------
 
 HERE = Situation(
-    doors=3, unknown=0, met=3, connected=3, complete=False, now=100.0, heard_at=100.0, there_at=100.0, patience=None
+    doors=3, unknown=0, met=3, connected=3, complete=False, now=100.0, frame_at=100.0, there_at=100.0, patience=None
 )
 GONE = replace(HERE, connected=0)
 
@@ -273,12 +273,12 @@ def test_a_complete_capture_ends_when_all_is_quiet_though_agents_stay() -> None:
 
 
 def test_when_all_have_hung_up_a_complete_capture_ends_at_once() -> None:
-    assert over(replace(GONE, complete=True)) == "everybody hung up"
+    assert over(replace(GONE, complete=True)) == "all agents disconnected"
 
 
 def test_an_agent_that_hung_up_may_come_back_for_a_while() -> None:
     assert over(replace(GONE, now=100.0 + GONE_SECONDS - 0.01)) is None
-    assert over(replace(GONE, now=100.0 + GONE_SECONDS)) == "everybody hung up"
+    assert over(replace(GONE, now=100.0 + GONE_SECONDS)) == "all agents disconnected"
 
 
 def test_without_patience_all_agents_have_to_come_first() -> None:
@@ -289,6 +289,6 @@ def test_without_patience_all_agents_have_to_come_first() -> None:
 def test_with_patience_it_ends_though_not_all_came() -> None:
     patient = replace(GONE, met=2, patience=15.0)
     assert over(replace(patient, now=114.9)) is None
-    assert over(replace(patient, now=115.0)) == "everybody hung up"
+    assert over(replace(patient, now=115.0)) == "all agents disconnected"
     assert over(replace(patient, met=0, now=1e9)) is None, "it may have been started first"
-    assert over(replace(patient, met=0, now=115.0, resumed=True)) == "everybody hung up"
+    assert over(replace(patient, met=0, now=115.0, resumed=True)) == "all agents disconnected"

@@ -59,7 +59,7 @@ def test_information_names_agents_that_were_never_heard(tmp_path: Path) -> None:
 def test_information_on_an_empty_log(tmp_path: Path) -> None:
     found = information(write_log(tmp_path / "a.mcap", []))
     assert (found["frames"], found["span_s"], found["releases_per_s"], found["first_ns"]) == (0, 0.0, None, None)
-    assert found["capture"]["in_words"] == "no agent was heard"
+    assert found["capture"]["in_words"] == "incomplete: no frame of an agent was received"
 
 
 # -- choosing ---------------------------------------------------------------------------------------------------------
