@@ -43,8 +43,8 @@ def wiretap(
     try:
         for time_ns, link, packet in found:
             tap.take(time_ns, packet, link)
-        heard = tap.heard()
-        for frame in heard:
+        captured = tap.captured()
+        for frame in captured:
             if frame.parts is not None:
                 writer.write(frame.parts, frame.time_ns)
             else:
@@ -53,12 +53,12 @@ def wiretap(
     except BaseException:
         with suppress(OSError):
             writer.close()
-        log.unlink()  # it would look like a capture in which less was sent
+        log.unlink()  # it would look like a capture with fewer frames
         raise
-    clear = sum(frame.parts is not None for frame in heard)
+    clear = sum(frame.parts is not None for frame in captured)
     print(f"{log}: {clear} frames from {tap.packets} packets")
     if tap.encrypted:
-        print(f"encrypted: of {len(heard) - clear} parts of messages only sizes and times are known", file=sys.stderr)
+        print(f"encrypted: only size and time are known of {len(captured) - clear} message parts", file=sys.stderr)
     if tap.holes:
         print(f"{tap.holes} connections have holes: packets were not captured", file=sys.stderr)
         raise typer.Exit(1)

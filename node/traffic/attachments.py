@@ -14,7 +14,7 @@ from node.traffic.reader import TrafficLogReader
 
 
 def run_attachments(run: Path) -> dict[str, bytes]:
-    """The public part of the configuration, the graph and the manifest of a run, by the names that its log gives them."""
+    """The public part of a run's configuration, its graph and its manifest, by their names in the log."""
     from node.configuration.public import dump_public
     from node.configuration.reading import load_dealt
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 from node.wire import Refused, decode_header, topic
 
 Ranges = tuple[tuple[int, int | None], ...]
-"""First and last index of each range, both included; a last of None is not known, because no `done` was received."""
+"""First and last index of each range, both included. The last is None while no `done` was received."""
 
 _WIDEST_GAP: Final = 1 << 16
 _WORD: Final = (1 << 64) - 1
@@ -60,7 +60,7 @@ class Capture:
     senders: dict[int, SenderCapture]
 
     def as_results(self) -> dict[str, Any]:
-        """The ``capture`` of results.json: missing indices by agent, as [first, last]; ``last`` is null if not known."""
+        """The ``capture`` of results.json: missing indices by agent, as [first, last]; an unknown last is null."""
         return {
             "complete": self.complete,
             "releases": self.releases,

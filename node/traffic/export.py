@@ -42,7 +42,7 @@ COLUMNS = (
 
 
 def row(frame: Frame) -> Row:
-    """A frame as a table's row; one that is no message has ``refused`` and its ``parts`` in base64 instead."""
+    """A frame as a row of a table; if it is not a message, with ``refused`` and its ``parts`` in base64 instead."""
     size = sum(map(len, frame.parts))
     try:
         message = decode(frame.parts)
@@ -59,8 +59,8 @@ def row(frame: Frame) -> Row:
     if isinstance(message, Hello):
         return {**common, "kind": "hello", "digest": message.digest.hex(), "bytes": size}
     if isinstance(message, Done):
-        heard = {"last": message.last, "skipped": list(message.skipped), "heard": list(message.heard)}
-        return {**common, "kind": "done", **heard, "bytes": size}
+        end = {"last": message.last, "skipped": list(message.skipped), "heard": list(message.heard)}
+        return {**common, "kind": "done", **end, "bytes": size}
     return {
         **common,
         "to": message.recipient,
@@ -74,7 +74,7 @@ def row(frame: Frame) -> Row:
 
 
 def write_ndjson(frames: Iterable[Frame], out: IO[str]) -> int:
-    """One JSON object a line; returns how many. Numbers that JSON has not are strings."""
+    """Write one JSON object a line; returns the number of lines. Infinity and NaN are strings, as JSON lacks them."""
     count = 0
     for frame in frames:
         line = row(frame)
@@ -89,7 +89,10 @@ def write_ndjson(frames: Iterable[Frame], out: IO[str]) -> int:
 
 
 def write_csv(frames: Iterable[Frame], out: IO[str]) -> int:
-    """Comma-separated, with a header line; lists are separated by spaces, pairs by colons. Returns how many rows."""
+    """Write a header line and one row a frame; returns the number of rows.
+
+    Elements of a list are separated by spaces, the two numbers of a pair by a colon.
+    """
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
     count = 0
@@ -107,12 +110,27 @@ def _cell(value: object) -> object:
 
 
 def _fitting(value: object) -> object:
-    """Null for a number that no run has and a signed 64-bit column cannot hold."""
+    """Null for a number that does not fit into a signed 64-bit column; no run has one."""
     return None if isinstance(value, int) and value >= 1 << 63 else value
 
 
 def write_parquet(frames: Iterable[Frame], path: Path, batch: int = 10_000) -> int:
-    """A Parquet file with the columns of `COLUMNS`; returns how many rows. Raises ValueError without pyarrow."""
+    """Write a Parquet file with the columns of `COLUMNS`; returns the number of rows.
+
+    Parameters
+    ----------
+    frames
+        The frames, in order.
+    path
+        The file; an existing one is replaced.
+    batch
+        Rows of one row group.
+
+    Raises
+    ------
+    ValueError
+        If pyarrow is not installed.
+    """
     import_pyarrow("--format parquet")
     import pyarrow.parquet as pq
 
@@ -132,7 +150,7 @@ def arrow_table(frames: Iterable[Frame]) -> pa.Table:
 
 
 def import_pyarrow(what: str) -> ModuleType:
-    """The module; raises ValueError, which says what needs it and how to get it, where it is not installed."""
+    """Import pyarrow for ``what``; if it is not installed, raises ValueError with the way to install it."""
     try:
         return importlib.import_module("pyarrow")
     except ImportError:

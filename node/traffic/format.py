@@ -1,7 +1,7 @@
 """The traffic log's format: what a file holds, and how a frame lies in it.
 
 Rules that hold here:
-- The log adds to a frame nothing but the listener's own time.
+- The log adds nothing to a frame but the time at which the eavesdropper received it.
 - A SHA-256 chain runs over the frames; each chunk ends with a checkpoint of it.
 
 The file is an MCAP file. The MCAP library's record classes write and read everything but messages. Messages are packed
@@ -26,10 +26,10 @@ ENCODING: Final = "msgpack"
 CHECKPOINTS: Final = "/checkpoints"
 EVENTS: Final = "/events"
 OTHER: Final = "/other"
-"""Channel of frames that name no agent."""
+"""Channel of the frames whose topic names no agent."""
 
 NUMBERS: Final = {CHECKPOINTS: 1, EVENTS: 2, OTHER: 3}
-"""Fixed, so that frames are told from what is none even where the chunk that names the channels is damaged."""
+"""Fixed, so that a reader can distinguish frames from other messages even if the chunk with the names is damaged."""
 FIRST_AGENT: Final = 4
 
 RECORD_LIMIT: Final = 256 << 20
@@ -45,13 +45,13 @@ pack = msgpack.Packer(use_bin_type=True, autoreset=True).pack
 
 
 class TrafficLogError(ValueError):
-    """The file is no traffic log, or of another version; or it cannot be written where it should be."""
+    """The file is not a traffic log, has another version, or cannot be written."""
 
 
 class Frame(NamedTuple):
-    """One message as the listener received it, at its own time (ns since 1970).
+    """One message as the eavesdropper received it, with the eavesdropper's time (ns since 1970).
 
-    A frame that had not exactly three parts has them all in ``odd``, and empty bytes elsewhere.
+    A frame with more or fewer than three parts has all of them in ``odd``, and empty bytes elsewhere.
     """
 
     time_ns: int
@@ -67,7 +67,7 @@ class Frame(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """The chain after ``frames`` frames, at the listener's time."""
+    """The chain after ``frames`` frames, at the eavesdropper's time."""
 
     time_ns: int
     frames: int
@@ -75,14 +75,14 @@ class Checkpoint(NamedTuple):
 
 
 class Event(NamedTuple):
-    """What was done to the run meanwhile, such as a fault that was injected."""
+    """An event of the run that is not a frame, such as a fault that was injected."""
 
     time_ns: int
     fields: dict[str, Any]
 
 
 class Summary(NamedTuple):
-    """First and last time (ns), number of frames, and the agents in it, from a closed log's summary."""
+    """First and last time (ns), number of frames, and agents, from the summary of a closed log."""
 
     first_ns: int
     last_ns: int
@@ -91,7 +91,7 @@ class Summary(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """What of a file cannot be had: where it begins, how many bytes of the file, and what that means."""
+    """A part of a file that cannot be read: its first byte, its size in bytes, and the consequence in words."""
 
     offset: int
     size: int
@@ -104,21 +104,23 @@ def chain_start(attachments: Mapping[str, bytes]) -> bytes:
 
 
 def packed(parts: Sequence[bytes]) -> bytes:
-    """Parts as a log holds them: a msgpack list of byte strings."""
+    """Parts of a frame as the log stores them: a msgpack list of byte strings."""
     data: bytes = pack(list(parts))
     return data
 
 
 def chain_next(chain: bytes, time_ns: int, data: bytes) -> bytes:
-    """The chain after a frame whose parts the log holds as ``data``, which keeps their lengths apart."""
+    """The chain after a frame whose parts the log stores as ``data``; `packed` keeps the parts' lengths distinct."""
     return sha256(chain + TIME.pack(time_ns) + data).digest()
 
 
 def channel_name(first: bytes) -> str:
+    """The channel of a frame, from the first four bytes of its topic (the sender's number)."""
     return f"{AGENTS}{_SENDER.unpack(first)[0]:04d}" if len(first) == 4 else OTHER
 
 
 def frame_of(time_ns: int, parts: list[Any]) -> Frame:
+    """A frame from the parts that the log stores; raises ValueError if they are not bytes."""
     if len(parts) == 3:
         first, second, third = parts
         if type(first) is type(second) is type(third) is bytes:
@@ -129,6 +131,7 @@ def frame_of(time_ns: int, parts: list[Any]) -> Frame:
 
 
 def bytes_of(*records: McapRecord) -> bytes:
+    """MCAP records as the bytes of a file."""
     builder = RecordBuilder()
     for record in records:
         record.write(builder)

@@ -1,4 +1,4 @@
-"""What a traffic log holds, as one document."""
+"""The contents of a traffic log, as one document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from node.traffic.reader import TrafficLogReader
 
 
 def information(path: Path | str) -> dict[str, Any]:
-    """What a log holds, as one JSON document: span, agents, releases, rates (1/s), sizes (bytes), gaps, damage."""
+    """Summarise a log as one JSON document: span, agents, releases, rates (1/s), sizes (bytes), gaps, damage.
+
+    Raises
+    ------
+    TrafficLogError
+        If the file is not a traffic log.
+    """
     reader = TrafficLogReader(path)
     counter = counter_for(reader)
     count = counter.count

@@ -1,4 +1,4 @@
-"""When each frame of a replay is due: pure arithmetic over the times of one clock, which the caller reads.
+"""When each frame of a replay is due: pure arithmetic on times of one clock, which the caller reads.
 
 Rules that hold here:
 - One absolute anchor: a frame is due at anchor + (its time - the start) / rate. Sleeps are never summed.
@@ -19,11 +19,11 @@ FASTEST: Final = 1000.0
 
 
 class ReplayError(ValueError):
-    """An endpoint, a rate or a number of loops that a replay cannot have; one line."""
+    """An endpoint, a rate or a number of loops that a replay does not accept; one line."""
 
 
 def check_rate(rate: float) -> float:
-    """Return the rate if a replay can have it; raises `ReplayError`."""
+    """Return the rate, if it is in the accepted range; raises `ReplayError`."""
     if not (math.isfinite(rate) and SLOWEST <= rate <= FASTEST):
         raise ReplayError(f"--rate {rate:g}: should be from {SLOWEST:g} to {FASTEST:g} (1 is the recorded pace)")
     return rate
@@ -36,7 +36,7 @@ class Pacer:
     Parameters
     ----------
     rate
-        How many times as fast as recorded; None is as fast as possible.
+        Speed relative to the recording; None is as fast as possible.
     anchor
         The time at which the time line begins.
     """
@@ -44,7 +44,7 @@ class Pacer:
     rate: float | None
     anchor: float
     due: float = field(init=False)
-    """When the frame at hand goes out."""
+    """The time at which the current frame is due."""
     _paused_at: float | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class Pacer:
 
     @property
     def paused(self) -> bool:
-        """Whether the time line stands still."""
+        """Whether the replay is paused."""
         return self._paused_at is not None
 
     def expect(self, offset: float) -> None:
@@ -61,27 +61,27 @@ class Pacer:
             self.due = max(self.due, self.anchor + offset / self.rate)
 
     def wait(self, now: float) -> float | None:
-        """Seconds until the frame at hand is due, 0 if it is; None while paused."""
+        """Seconds until the current frame is due, 0 if it is due; None while paused."""
         if self.paused:
             return None
         return 0.0 if self.rate is None else max(0.0, self.due - now)
 
     def press(self, key: KeyPress | None, now: float) -> bool:
-        """Pause, go on or step; returns whether the frame at hand goes out at once (a step while paused)."""
+        """Pause, resume or step; returns whether the current frame is sent at once (a step while paused)."""
         if key is KeyPress.PAUSE:
             if self._paused_at is None:
                 self._paused_at = now
             else:
-                # The pause is cut out of the time line: the next frame is due as long from now as it was then.
+                # The pause is cut out of the time line: the wait for the next frame goes on where the pause began.
                 self.anchor += now - self._paused_at
                 self.due += now - self._paused_at
                 self._paused_at = None
         return key is KeyPress.STEP and self.paused
 
     def lateness(self, now: float) -> float | None:
-        """Seconds since the frame at hand was due; None where it has no due time (paused, as fast as possible)."""
+        """Seconds since the current frame was due; None if it has no due time (paused, as fast as possible)."""
         return None if self.rate is None or self.paused else now - self.due
 
     def begin_loop(self) -> None:
-        """Begin the time line again where it ended."""
+        """Begin the time line again at its present end."""
         self.anchor = self.due

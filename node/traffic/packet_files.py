@@ -1,8 +1,8 @@
 """Files of captured packets: pcap, as tcpdump -w writes it, and pcapng, as dumpcap and Wireshark do.
 
 Rules that hold here:
-- A packet comes with the time at which it was captured and the kind of link that it was captured on.
-- A file that ends inside a packet ends before it. Anything else that is damaged is an error of one line.
+- Each packet has the time of its capture and the kind of link on which it was captured.
+- If a file ends inside a packet, that packet is left out. Any other damage is an error of one line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FORMATS: Final = {
     b"\x4d\x3c\xb2\xa1": ("<", 1),
     b"\xa1\xb2\x3c\x4d": (">", 1),
 }
-"""First bytes of a pcap file: byte order, nanoseconds of its smaller unit of time."""
+"""First bytes of a pcap file, with its byte order and its smaller unit of time in nanoseconds."""
 _PACKET_LIMIT: Final = 1 << 20
 _BLOCK_LIMIT: Final = 64 << 20
 
@@ -39,7 +39,13 @@ class PacketFileError(ValueError):
 
 
 def packets(path: Path) -> Iterator[Packet]:
-    """The packets of a pcap or pcapng file; raises `PacketFileError` for any other."""
+    """Read the packets of a pcap or pcapng file, one after another.
+
+    Raises
+    ------
+    PacketFileError
+        If the file cannot be read, is not a capture, or is damaged.
+    """
     try:
         file = path.open("rb")
     except OSError as error:

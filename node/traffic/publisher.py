@@ -1,7 +1,7 @@
 """The socket that a replay publishes on.
 
 Rules that hold here:
-- It binds and never connects: a replay sends nothing into a run by itself.
+- It binds and never connects: a replay cannot send frames to the agents of a run.
 - It never takes an endpoint away from another process.
 - No frame is dropped: a subscriber that cannot keep up makes the replay wait.
 """
@@ -23,13 +23,20 @@ from node.traffic.pacer import ReplayError
 from node.wire import EVERYBODY
 
 QUEUE: Final = 10_000
-"""Frames that may wait for one subscriber before the replay waits for it."""
+"""Frames that are queued for one subscriber before the replay waits for that subscriber."""
 LINGER_SECONDS: Final = 30
+"""Seconds for which queued frames are still sent after the replay."""
 LOOK_SECONDS: Final = 0.1
 
 
 class Publisher:
-    """An XPUB socket at ``endpoint``, as a context manager; raises `ReplayError` where it cannot be bound."""
+    """An XPUB socket at ``endpoint``, as a context manager.
+
+    Raises
+    ------
+    ReplayError
+        If the endpoint cannot be bound, or another process uses it.
+    """
 
     def __init__(self, endpoint: str) -> None:
         self._context = zmq.Context(io_threads=1)
@@ -74,14 +81,14 @@ class Publisher:
 
     @property
     def subscribers(self) -> int:
-        """Number of subscribers: those to everything, or those with a name of their own, whichever are more.
+        """Number of subscribers: subscriptions to everything or to an own name, whichever are more.
 
-        An agent and an eavesdropper subscribe to their own name; a plain subscriber subscribes to everything.
+        Agents and eavesdroppers subscribe to their own name; other programs subscribe to everything.
         """
         return max(self._everything, self._names)
 
     def notice(self, seconds: float = 0.0) -> None:
-        """Count subscriptions that came or went, waiting for the first one up to ``seconds``."""
+        """Count subscriptions that began or ended, after a wait for the first of at most ``seconds``."""
         if seconds > 0 and not self._socket.poll(round(1000 * seconds)):
             return
         with contextlib.suppress(zmq.Again):
@@ -94,13 +101,13 @@ class Publisher:
                     self._names += change
 
     def wait_for(self, subscribers: int, tick: Callable[[], None] = lambda: None) -> None:
-        """Wait for so many subscribers; ``tick`` is called a few times a second."""
+        """Wait for this number of subscribers; ``tick`` is called a few times a second."""
         while self.subscribers < subscribers:
             self.notice(LOOK_SECONDS)
             tick()
 
     def publish(self, frame: Frame) -> None:
-        """Send a frame; waits while a subscriber's queue is full."""
+        """Send a frame; wait while the queue of a subscriber is full."""
         send(self._socket, frame.parts)
 
 
@@ -114,7 +121,7 @@ def _refuse_occupied(endpoint: str) -> None:
     if path is None or not path.exists():
         return
     if not path.is_socket():
-        raise ReplayError(f"--to {endpoint}: {path} exists and is no socket; give a path that does not exist")
+        raise ReplayError(f"--to {endpoint}: {path} exists and is not a socket; give a path that does not exist")
     with socket.socket(socket.AF_UNIX) as door:
         try:
             door.connect(str(path))

@@ -2,8 +2,8 @@
 
 Rules that hold here:
 - The file is never trusted: lengths are bounded and checksums are compared.
-- Damage is told, never raised, once the file is known to be a traffic log.
-- Frames pass through one at a time; no log has to fit into memory.
+- Once the file is known to be a traffic log, damage is recorded and never raised.
+- Frames are read one at a time; a log need not fit into memory.
 """
 
 from __future__ import annotations
@@ -50,16 +50,22 @@ from node.traffic.format import (
 class TrafficLogReader:
     """Reads the frames of a log, in file order, from a file that may be cut or damaged anywhere.
 
-    Iterate over it, as often as you like, for the frames; `items` gives checkpoints and events too. After an
-    iteration ``damage`` names what could not be read, and ``closed`` whether the log was closed by its writer. Raises
-    `TrafficLogError` at once if the file is no traffic log or of another version.
+    Iterate over a reader for the frames, as often as needed; `items` yields checkpoints and events too.
+
+    Raises
+    ------
+    TrafficLogError
+        At once, if the file is not a traffic log or has another version.
     """
 
     path: Path | str
     attachments: dict[str, bytes] = field(init=False, default_factory=dict)
+    """Files of the run, by name (`node.traffic.attachments`)."""
     metadata: dict[str, dict[str, str]] = field(init=False, default_factory=dict)
     damage: list[Damage] = field(init=False, default_factory=list)
+    """Parts of the file that the last iteration could not read."""
     closed: bool = field(init=False, default=False)
+    """Whether the log was closed by its writer, known after an iteration."""
     chunks: int = field(init=False, default=0)
     """Whole chunks seen in the last iteration."""
 
@@ -98,15 +104,15 @@ class TrafficLogReader:
             yield item
 
     def damage_as_json(self) -> list[dict[str, Any]]:
-        """``damage`` of the last iteration as a document holds it."""
+        """``damage`` of the last iteration, for a JSON document."""
         return [damage._asdict() for damage in self.damage]
 
     def summary(self) -> Summary | None:
-        """What the log's closing summary tells without reading the frames; None if the log was not closed."""
+        """The log's closing summary, without reading the frames; None if the log was not closed."""
         try:
             with Path(self.path).open("rb") as file:
                 found = make_reader(file).get_summary()
-        except Exception:  # a file that is cut or damaged has no summary to go by
+        except Exception:  # a file that is cut or damaged has no usable summary
             return None
         if found is None or found.statistics is None:
             return None
@@ -119,8 +125,8 @@ class TrafficLogReader:
             agents=tuple(sorted(int(name[len(AGENTS) :]) for name in names if name.startswith(AGENTS))),
         )
 
-    def messages(self) -> Iterator[tuple[str, int, int, bytes]]:
-        """(channel, time, sequence, data as the log holds it) of every message of every whole chunk."""
+    def messages(self) -> Iterator[tuple[str, int, int, bytes]]:  # noqa: C901 - one loop: a call for each frame costs more
+        """(channel, time, sequence, data as stored) of every message of every whole chunk."""
         channels = {number: name for name, number in NUMBERS.items()}
         expected = 0
         unpack, message = MESSAGE.unpack_from, int(Opcode.MESSAGE)
@@ -157,7 +163,7 @@ class TrafficLogReader:
     def _learn_channel(self, channels: dict[int, str], data: bytes) -> None:
         try:
             record = Channel.read(ReadDataStream(BytesIO(data)))
-        except Exception:  # a damaged name is only a name: frames carry their sender themselves
+        except Exception:  # a damaged name hides nothing: each frame names its sender
             return
         if record.id >= FIRST_AGENT:
             channels[record.id] = record.topic
@@ -181,7 +187,7 @@ class TrafficLogReader:
                 return None
             if len(plain) != chunk.uncompressed_size or zlib.crc32(plain) != chunk.uncompressed_crc:
                 raise ValueError
-        except Exception:  # whatever the decoders raise, the chunk is not what was written
+        except Exception:  # decoders raise many kinds; all mean that the chunk is not as written
             self._lost(offset, len(body), "a chunk is damaged (checksum)")
             return None
         return plain
@@ -203,7 +209,9 @@ class TrafficLogReader:
             size = os.fstat(file.fileno()).st_size
             magic = file.read(8)
             if magic != MAGIC:
-                what = "is cut within its first bytes" if size < 8 and MAGIC.startswith(magic) else "is no traffic log"
+                what = (
+                    "is cut within its first bytes" if size < 8 and MAGIC.startswith(magic) else "is not a traffic log"
+                )
                 raise TrafficLogError(f"{self.path} {what} (expected an MCAP file written by sottovoce)")
             crc = zlib.crc32(magic)
             at = 8
@@ -227,20 +235,20 @@ class TrafficLogReader:
                 yield opcode, at, body
                 at += 9 + length
             if at == 8:
-                raise TrafficLogError(f"{self.path} is cut within its header: nothing can be had from it")
+                raise TrafficLogError(f"{self.path} is cut within its header: nothing in it can be read")
             cut = size - at
             where = f"in the middle of a record, of which {cut} bytes are left" if cut else "between two records"
-            self._lost(at, cut, f"the file ends {where}: what was heard after the last whole chunk is lost")
+            self._lost(at, cut, f"the file ends {where}: the frames after the last whole chunk are lost")
 
     def _check_header(self, opcode: int, body: bytes) -> None:
         profile = ""
         if opcode == Opcode.HEADER:
             try:
                 profile = Header.read(ReadDataStream(BytesIO(body))).profile
-            except Exception:  # a header that cannot be read is none of ours
+            except Exception:  # a header that cannot be read was not written by this program
                 profile = ""
         if not profile.startswith(PROFILE):
-            raise TrafficLogError(f"{self.path} is no traffic log (an MCAP file of profile {profile!r})")
+            raise TrafficLogError(f"{self.path} is not a traffic log (an MCAP file of profile {profile!r})")
         version = profile[len(PROFILE) :]
         if version != str(VERSION):
             raise TrafficLogError(f"{self.path} is a traffic log of version {version}; this program reads {VERSION}")

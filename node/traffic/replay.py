@@ -1,6 +1,6 @@
-"""Replay: publish a log's frames again, byte for byte with their topics, on their own time line.
+"""Replay: publish a log's frames again, byte for byte with their topics, at their recorded times.
 
-Frames go out in the order of the file, when `node.traffic.pacer` finds them due.
+Frames are sent in the order of the file, each when it is due (`node.traffic.pacer`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from node.traffic.terminal import KeyPress, no_keys
 
 @dataclass
 class ReplayReport:
-    """How a replay went. Times are in seconds; ``lateness`` is filled where statistics were asked for."""
+    """Counts and times (in seconds) of a replay; ``lateness`` of each frame only with statistics."""
 
     frames: int = 0
     bytes: int = 0
@@ -68,7 +68,7 @@ class ReplayReport:
 
 @dataclass
 class _Waiting:
-    """Waits for the turn of each frame, and looks at keys and shows progress meanwhile."""
+    """Waits until each frame is due; reads keys and shows progress meanwhile."""
 
     pacer: Pacer
     keys: Callable[[float], KeyPress | None]
@@ -76,7 +76,7 @@ class _Waiting:
     next_tick: float
 
     def for_turn(self) -> None:
-        """Return when the frame at hand goes out."""
+        """Return when the current frame is to be sent."""
         while True:
             now = time.monotonic()
             if now >= self.next_tick:
@@ -113,15 +113,15 @@ def replay(
     publish
         Sends one frame.
     selection
-        Its ``start`` is where the time line begins; everything where it is None.
+        Which frames; its ``start`` is where the time line begins. None: all frames.
     rate
-        How many times as fast as recorded; None is as fast as possible.
+        Speed relative to the recording; None is as fast as possible.
     loops
-        How many times. A loop begins where the one before it ended.
+        Number of repetitions. Each begins where the one before it ended.
     statistics
         Whether the report has the lateness of every frame and the frames of every agent.
     keys
-        Waits for a key for so many seconds.
+        Waits for a key for the given number of seconds.
     tick
         Called a few times a second with the report so far and whether the replay is paused.
 
@@ -173,7 +173,10 @@ def _on_time_line(reader: TrafficLogReader, selection: Selection) -> Iterator[tu
 
 
 def plan(reader: TrafficLogReader, selection: Selection, rate: float | None, loops: int) -> dict[str, Any]:
-    """What a replay would do, without a socket or waiting."""
+    """Describe what a replay would do, as one JSON document, without a socket and without waiting.
+
+    Raises as `replay` does, for a rate or a selection that it does not accept.
+    """
     if rate is not None:
         check_rate(rate)
     selection.check(reader)

@@ -1,8 +1,8 @@
 """The traffic logs of a run's folder: one, and another for each time that its eavesdropper was started again.
 
 Rules that hold here:
-- A log is never overwritten and never written on: an eavesdropper that is started again begins the next file.
-- They are read in order, as one: whether the capture is complete is judged over all of them.
+- A log is never overwritten and never continued: an eavesdropper that is started again begins the next file.
+- They are read in order, as one. Whether the capture is complete is judged over all of them.
 """
 
 from __future__ import annotations
@@ -23,19 +23,29 @@ def log_path(folder: Path, number: int) -> Path:
 
 
 def logs_of(folder: Path) -> list[Path]:
-    """The logs that there are, in the order in which they were written."""
+    """The existing logs, in the order in which they were written."""
     return list(_existing(folder))
 
 
 def next_log(folder: Path) -> Path:
-    """Where a listener that begins now writes."""
+    """The path of the next log."""
     return log_path(folder, len(logs_of(folder)) + 1)
 
 
 def frames_of(folder: Path, damage: list[str]) -> Iterator[Frame]:
-    """All frames, in order; what of the files cannot be read is added to ``damage``.
+    """All frames of a run's logs, in order.
 
-    Raises `TrafficLogError` where there is one file and it is no log.
+    Parameters
+    ----------
+    folder
+        The run's folder.
+    damage
+        A line is added for each part of a log that cannot be read.
+
+    Raises
+    ------
+    TrafficLogError
+        If there is only one file, and it is not a traffic log.
     """
     paths = logs_of(folder)
     for path in paths:
@@ -52,14 +62,20 @@ def frames_of(folder: Path, damage: list[str]) -> Iterator[Frame]:
 
 
 def releases_of(folder: Path) -> dict[tuple[int, int], tuple[int, Release]]:
-    """Every (sender, index) that was received: when first, in ns, and that release, in that order."""
-    heard: dict[tuple[int, int], tuple[int, Release]] = {}
+    """The first copy of every release that was received, in order of arrival.
+
+    Returns
+    -------
+    dict
+        (time in ns, release) by (sender, index).
+    """
+    received: dict[tuple[int, int], tuple[int, Release]] = {}
     for frame in frames_of(folder, []):
         with suppress(Refused):
             message = decode(frame.parts)
             if isinstance(message, Release):
-                heard.setdefault((message.sender, message.index), (frame.time_ns, message))
-    return heard
+                received.setdefault((message.sender, message.index), (frame.time_ns, message))
+    return received
 
 
 def _existing(folder: Path) -> Iterator[Path]:

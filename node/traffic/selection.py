@@ -1,4 +1,4 @@
-"""Which frames of a log are meant."""
+"""A selection of a log's frames: by agent, time, round and number."""
 
 from __future__ import annotations
 
@@ -13,20 +13,32 @@ from node.wire import Done, Hello, Refused, decode
 
 
 class SelectionError(ValueError):
-    """A selection that the log cannot have; one line."""
+    """A selection that does not fit the log; one line."""
 
 
 def sender_of(frame: Frame) -> int | None:
-    """The agent that the topic names, None if it names none."""
+    """The agent that a frame's topic names; None if it names none."""
     return int.from_bytes(frame.topic[:4], "big") if len(frame.topic) == 8 else None
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which frames of a log are meant: all that satisfy every condition, in file order.
+    """The frames of a log that satisfy every condition, in file order.
 
-    ``start`` and ``duration`` are in seconds from the log's first frame; ``rounds`` is (first, last), both included,
-    and chooses among releases only. Frames that name no agent are left out where ``agents`` are chosen.
+    Parameters
+    ----------
+    agents
+        Only frames of these agents. None: of all, and frames that name no agent.
+    excluded
+        No frames of these agents.
+    start
+        Seconds from the log's first frame.
+    duration
+        Seconds from ``start``.
+    rounds
+        First and last round, both included. Applies to releases only.
+    limit
+        Largest number of frames.
     """
 
     agents: frozenset[int] | None = None
@@ -47,7 +59,7 @@ class Selection:
         rounds: tuple[int, int] | None = None,
         limit: int | None = None,
     ) -> Selection:
-        """A selection as a command line gives it; raises `SelectionError`."""
+        """Make a selection from values of a command line; raises `SelectionError` for one that is out of range."""
         if not (math.isfinite(start) and start >= 0):
             raise SelectionError(f"--start-offset {start:g}: should be at least 0 (seconds from the log's start)")
         if duration is not None and not duration > 0:
@@ -59,7 +71,7 @@ class Selection:
         return cls(frozenset(agents) or None, frozenset(excluded), start, duration, rounds, limit)
 
     def check(self, reader: TrafficLogReader) -> None:
-        """Raise `SelectionError` if it names agents that the log has not, as far as the log can tell at once."""
+        """Raise `SelectionError` for an agent that the log's manifest or summary does not name."""
         known = agents_of(reader)
         if known is None:
             return
@@ -69,7 +81,7 @@ class Selection:
                 raise SelectionError(f"agent {agent} is not in {reader.path}; its agents: {shown}")
 
     def apply(self, frames: Iterable[Frame]) -> Iterator[Frame]:
-        """The frames meant."""
+        """Yield the selected frames."""
         taken = 0
         first: int | None = None
         for frame in frames:
@@ -99,7 +111,7 @@ class Selection:
         return message.round is not None and self.rounds[0] <= message.round <= self.rounds[1]
 
     def in_words(self) -> str:
-        """What was chosen, for the log that is made of it."""
+        """The selection in words, for the metadata of the new log."""
         words = []
         if self.agents is not None:
             words.append("agents " + ", ".join(map(str, sorted(self.agents))))

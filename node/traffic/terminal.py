@@ -12,14 +12,14 @@ from typing import Any
 
 
 class KeyPress(Enum):
-    """What a key at the terminal asks for."""
+    """A key that controls a replay."""
 
     PAUSE = "space"
     STEP = "right arrow"
 
 
 class Terminal:
-    """Keys from a terminal, without waiting for a line; no keys where standard input is no terminal."""
+    """Single keys from a terminal, as a context manager; no keys if the input is not a terminal."""
 
     def __init__(self, descriptor: int = 0) -> None:
         self._descriptor = descriptor if os.isatty(descriptor) else None
@@ -36,7 +36,7 @@ class Terminal:
             termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
 
     def key(self, seconds: float) -> KeyPress | None:
-        """Return the key that is pressed within ``seconds``; sleep as long where there is no terminal."""
+        """Return the key that is pressed within ``seconds``; without a terminal, sleep for as long."""
         if self._descriptor is None:
             return no_keys(seconds)
         typed = self._typed(max(0.0, seconds))
@@ -55,11 +55,11 @@ class Terminal:
         except OSError:
             typed = b""
         if not typed:
-            self._descriptor = None  # the terminal hung up: no key will come any more
+            self._descriptor = None  # the terminal is gone: there will be no more keys
         return typed
 
 
 def no_keys(seconds: float) -> KeyPress | None:
-    """Sleep, as a terminal without keys does."""
+    """Wait for ``seconds`` and return no key."""
     time.sleep(max(0.0, seconds))
     return None

@@ -2,8 +2,8 @@
 
 Rules that hold here:
 - A log is never overwritten.
-- A chunk is written in one piece, so that a file that is cut at any byte gives back every whole chunk.
-- After an error of the disk the file ends with the last chunk that was written whole.
+- A chunk is written in one piece: if a file is cut at any byte, every whole chunk before it can still be read.
+- After an error of the disk, the file ends with the last whole chunk.
 """
 
 from __future__ import annotations
@@ -59,10 +59,23 @@ _MOST_CHANNELS: Final = 60_000
 
 
 class TrafficLogWriter:
-    """Writes frames to a new file; refuses one that exists.
+    """Writes frames to a new file.
 
-    ``attachments`` (name to bytes) and the metadata are at the file's start, so that a truncated file has them. Errors
-    of the disk are raised as `OSError`; the file then ends with the last chunk that was written whole.
+    Parameters
+    ----------
+    path
+        The file; it must not exist.
+    attachments, metadata
+        Files (name to bytes) and strings at the file's start, so that a truncated file has them too.
+    chunk_bytes
+        Size at which a chunk is compressed and written.
+
+    Raises
+    ------
+    TrafficLogError
+        If the file exists or cannot be created.
+    OSError
+        By its methods, if the disk fails. The file then ends with the last whole chunk.
     """
 
     def __init__(
@@ -116,7 +129,7 @@ class TrafficLogWriter:
         self.close()
 
     def write(self, parts: Sequence[bytes], time_ns: int) -> None:
-        """Add a frame with its parts as received at ``time_ns``."""
+        """Add a frame: its parts as received, at ``time_ns`` (ns since 1970)."""
         data = pack(parts)
         first = parts[0][:4]
         channel = self._channels.get(first) or self._channel_of(first)
@@ -127,11 +140,11 @@ class TrafficLogWriter:
             self._finish_chunk()
 
     def event(self, fields: Mapping[str, Any], time_ns: int) -> None:
-        """Add an event that is no frame."""
+        """Add an event at ``time_ns`` (ns since 1970)."""
         self._add(self._channel(EVENTS), self.frames, time_ns, pack(dict(fields)))
 
     def flush(self) -> None:
-        """Everything written so far is handed to the operating system as a whole chunk."""
+        """Write all frames so far to the file, as a whole chunk."""
         if self._pieces:
             self._finish_chunk()
 
@@ -206,7 +219,7 @@ class TrafficLogWriter:
             uncompressed_size=len(plain),
         )
         self._append(bytes_of(record))
-        # No message indices: each chunk holds a little of every agent, so that a reader has to open it anyway.
+        # No message indices: each chunk holds frames of all agents, so a reader has to open every chunk anyway.
         self._chunks.append(
             ChunkIndex(
                 chunk_length=self._written - start,

@@ -1,9 +1,9 @@
-"""From captured packets to the frames that were in them: Ethernet or raw IP, TCP streams, ZMTP 3 (ZeroMQ RFC 23, 37).
+"""Frames from captured packets: Ethernet or raw IP, TCP streams, ZMTP 3 (ZeroMQ RFC 23, 37).
 
 Rules that hold here:
-- Pure: bytes and times go in, frames come out; no file and no socket.
-- A stream is read from its first byte, or not at all. Bytes that come twice are taken once; a hole ends the reading.
-- What is encrypted has a size and a time. Nothing else of it is known.
+- Pure functions of bytes and times: no file, no socket.
+- A stream is read from its first byte, or not at all. Repeated bytes are used once. Reading stops at a hole.
+- Of an encrypted message only its size and time are known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ETHERNET, RAW_IP, LINUX_COOKED = 1, 101, 113
 _GREETING: Final = 64
 _MORE, _LONG, _COMMAND = 1, 2, 4
 _WINDOW: Final = 16 << 20
-"""Bytes of one stream that may wait for what is missing before them."""
+"""Bytes of one stream that may wait for missing bytes before them."""
 _FRAME_LIMIT: Final = 64 << 20
 
 Address = tuple[bytes, int]
@@ -37,7 +37,7 @@ class Segment(NamedTuple):
 
 
 class Captured(NamedTuple):
-    """One message as it went by: its parts, or only its size in bytes on the wire where it is encrypted."""
+    """One captured message: its parts (None if encrypted), and its size in bytes on the wire."""
 
     time_ns: int
     stream: Stream
@@ -46,7 +46,7 @@ class Captured(NamedTuple):
 
 
 def segment(packet: bytes, link: int) -> Segment | None:
-    """The TCP segment in a packet; None where there is none."""
+    """The TCP segment in a packet; None if the packet has none."""
     try:
         if link == ETHERNET:
             kind, packet = packet[12:14], packet[14:]
@@ -83,7 +83,7 @@ class _Reassembly:
         self.waiting[sequence] = max(self.waiting.get(sequence, b""), data, key=len)
         ready = []
         while True:
-            # How far each piece begins before what is wanted, in arithmetic modulo 2^32.
+            # How far before the wanted byte each piece begins, in arithmetic modulo 2^32.
             behind = {(self.next - start) & 0xFFFFFFFF: start for start in self.waiting}
             known = [(offset, start) for offset, start in behind.items() if offset < 1 << 31]
             if not known:
@@ -110,18 +110,42 @@ class Zmtp:
         self.damaged = False
 
     def feed(self, data: bytes) -> Iterator[tuple[tuple[bytes, ...] | None, int]]:
-        """The messages that ``data`` completes: parts (None: encrypted) and size on the wire."""
+        """The messages that ``data`` completes: parts (None if encrypted) and size in bytes on the wire."""
         if self.damaged:
             return
         self._bytes += data
-        if self.mechanism is None:
-            if len(self._bytes) < _GREETING:
-                return
-            if self._bytes[0] != 0xFF or self._bytes[9] != 0x7F:
-                self.damaged = True
-                return
-            self.mechanism = self._bytes[12:32].rstrip(b"\0").decode("ascii", errors="replace")
-            del self._bytes[:_GREETING]
+        if self.mechanism is None and not self._greeted():
+            return
+        for flags, body, size in self._frames():
+            if self.mechanism == "CURVE":
+                # Each part is a command of its own once the handshake is over, and hides whether more follow.
+                if body.startswith(b"\x07MESSAGE"):
+                    yield None, size
+            elif flags & _COMMAND:
+                if body.startswith(b"\x09SUBSCRIBE"):
+                    self.subscriptions.add(body[10:])
+            else:
+                self._parts.append(body)
+                self._size += size
+                if not flags & _MORE:
+                    yield tuple(self._parts), self._size
+                    if len(self._parts) == 1 and body[:1] == b"\x01":
+                        self.subscriptions.add(body[1:])
+                    self._parts, self._size = [], 0
+
+    def _greeted(self) -> bool:
+        """Read the greeting; returns whether it is here and valid."""
+        if len(self._bytes) < _GREETING:
+            return False
+        if self._bytes[0] != 0xFF or self._bytes[9] != 0x7F:
+            self.damaged = True
+            return False
+        self.mechanism = self._bytes[12:32].rstrip(b"\0").decode("ascii", errors="replace")
+        del self._bytes[:_GREETING]
+        return True
+
+    def _frames(self) -> Iterator[tuple[int, bytes, int]]:
+        """(flags, body, size on the wire) of every whole frame; removes them from the buffer at the end."""
         at = 0
         while len(self._bytes) - at >= 2:
             flags = self._bytes[at]
@@ -134,37 +158,22 @@ class Zmtp:
                 break
             if len(self._bytes) - at < head + size:
                 break
-            body = bytes(self._bytes[at + head : at + head + size])
+            yield flags, bytes(self._bytes[at + head : at + head + size]), head + size
             at += head + size
-            if self.mechanism == "CURVE":
-                # Each part is a command of its own once the handshake is over, and hides whether more follow.
-                if body.startswith(b"\x07MESSAGE"):
-                    yield None, head + size
-            elif flags & _COMMAND:
-                if body.startswith(b"\x09SUBSCRIBE"):
-                    self.subscriptions.add(body[10:])
-            else:
-                self._parts.append(body)
-                self._size += head + size
-                if not flags & _MORE:
-                    yield tuple(self._parts), self._size
-                    if len(self._parts) == 1 and body[:1] == b"\x01":
-                        self.subscriptions.add(body[1:])
-                    self._parts, self._size = [], 0
         del self._bytes[:at]
 
 
 class Wiretap:
-    """Takes packets in the order in which they were captured; keeps what publishers sent to each listener."""
+    """Takes packets in order of capture; keeps the messages of each connection that carries any."""
 
     def __init__(self) -> None:
         self._order: dict[Stream, _Reassembly] = {}
         self._zmtp: dict[Stream, Zmtp] = {}
-        self._said: dict[Stream, list[Captured]] = {}
+        self._sent: dict[Stream, list[Captured]] = {}
         self.packets = 0
 
     def take(self, time_ns: int, packet: bytes, link: int) -> None:
-        """One packet; whatever is not of a stream that was seen from its beginning is passed over."""
+        """Take one packet; it is ignored unless its stream was captured from the beginning."""
         found = segment(packet, link)
         self.packets += 1
         if found is None:
@@ -173,17 +182,17 @@ class Wiretap:
         if found.syn:
             begins = (found.sequence + 1) & 0xFFFFFFFF
             known = self._order.get(stream)
-            if known is None or (known.next != begins and stream not in self._said):
+            if known is None or (known.next != begins and stream not in self._sent):
                 self._order[stream], self._zmtp[stream] = _Reassembly(begins), Zmtp()
             return
         if stream in self._order:
             data = self._order[stream].add(found.sequence, found.data)
             for parts, size in self._zmtp[stream].feed(data) if data else ():
-                self._said.setdefault(stream, []).append(Captured(time_ns, stream, parts, size))
+                self._sent.setdefault(stream, []).append(Captured(time_ns, stream, parts, size))
 
     @property
     def holes(self) -> int:
-        """Streams of which something was not captured."""
+        """Number of streams with bytes that were not captured."""
         return sum(bool(order.waiting) for order in self._order.values())
 
     @property
@@ -191,22 +200,22 @@ class Wiretap:
         """Whether any connection was encrypted."""
         return any(zmtp.mechanism == "CURVE" for zmtp in self._zmtp.values())
 
-    def heard(self) -> list[Captured]:
-        """What was sent, in order of time, each publisher once: to the eavesdropper, else to its first listener.
+    def captured(self) -> list[Captured]:
+        """The messages of every publisher, once, in order of time: those to the eavesdropper, else to one subscriber.
 
-        What listeners send (their subscriptions) is left out. Where all is encrypted the roles cannot be told, and
-        every connection is there, in both directions.
+        Subscriptions are left out. On encrypted connections publisher and subscriber look the same, so every such
+        connection is included, in both directions.
         """
         chosen: dict[Address, Stream] = {}
         encrypted: list[Captured] = []
-        for stream, said in self._said.items():
+        for stream, sent in self._sent.items():
             if self._zmtp[stream].mechanism == "CURVE":
-                encrypted += said
+                encrypted += sent
                 continue
             back = self._zmtp.get((stream[1], stream[0]))
             if back is None or not back.subscriptions:
                 continue
             if stream[0] not in chosen or EAVESDROPPER in back.subscriptions:
                 chosen[stream[0]] = stream
-        frames = [frame for stream in chosen.values() for frame in self._said[stream]]
+        frames = [frame for stream in chosen.values() for frame in self._sent[stream]]
         return sorted(frames + encrypted, key=lambda frame: frame.time_ns)

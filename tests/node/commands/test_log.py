@@ -58,7 +58,7 @@ def test_info_on_a_cut_log_tells_what_is_whole(log: Path, capsys: pytest.Capture
     assert exit_status("log", "info", log) == 0
     words = " ".join(capsys.readouterr().out.split())
     assert "not closed" in words
-    assert "what was heard after the last whole chunk is lost" in words
+    assert "the frames after the last whole chunk are lost" in words
     assert "incomplete, missing agent 0" in words
 
 
@@ -100,9 +100,9 @@ def test_verify_tells_redrawn_noise(tmp_path: Path, capsys: pytest.CaptureFixtur
 BAD: list[tuple[list[str], str]] = [
     (["log", "info", "{folder}/none.mcap"], "cannot be read: No such file"),
     (["log", "info", "{folder}"], "cannot be read: Is a directory"),
-    (["log", "info", "{folder}/text"], "is no traffic log"),
-    (["log", "verify", "{folder}/text"], "is no traffic log"),
-    (["log", "salvage", "{folder}/text", "--out", "{folder}/x"], "is no traffic log"),
+    (["log", "info", "{folder}/text"], "is not a traffic log"),
+    (["log", "verify", "{folder}/text"], "is not a traffic log"),
+    (["log", "salvage", "{folder}/text", "--out", "{folder}/x"], "is not a traffic log"),
     (["log", "info", "{folder}/version.mcap"], "version 9; this program reads 1"),
     (["log", "cat", "{log}", "--agent", "44"], "agent 44 is not in"),
     (["log", "cat", "{log}", "--rounds", "a-b"], "--rounds a-b: should be FIRST-LAST"),
@@ -110,11 +110,11 @@ BAD: list[tuple[list[str], str]] = [
     (["log", "filter", "{log}", "--out", "{log}"], "exists: a traffic log is never overwritten"),
     (["replay", "{log}", "--rate", "0", "--to", "ipc://{folder}/s"], "--rate 0: should be from 0.01 to 1000"),
     (["replay", "{log}", "--rate", "0", "--dry-run"], "--rate 0"),
-    (["replay", "{folder}/text", "--to", "ipc://{folder}/s"], "is no traffic log"),
+    (["replay", "{folder}/text", "--to", "ipc://{folder}/s"], "is not a traffic log"),
     (["replay", "{folder}/version.mcap", "--to", "ipc://{folder}/s"], "version 9"),
     (["replay", "{log}"], "--to ENDPOINT is missing"),
     (["replay", "{log}", "--to", "nonsense"], "--to nonsense: cannot be bound"),
-    (["replay", "{log}", "--to", "ipc://{folder}/text"], "exists and is no socket"),
+    (["replay", "{log}", "--to", "ipc://{folder}/text"], "exists and is not a socket"),
     (["replay", "{log}", "--agent", "4", "--to", "ipc://{folder}/s"], "agent 4 is not in"),
     (["replay", "{log}", "--exclude", "4", "--dry-run"], "agent 4 is not in"),
     (["replay", "{log}", "--loop", "0", "--dry-run"], "--loop 0"),

@@ -241,7 +241,7 @@ def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"\x89MCA", b"hello, world", b"\x89PNG\r\n\x1a\n" + bytes(100)])
 def test_what_is_no_log_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.mcap").write_bytes(content)
-    with pytest.raises(TrafficLogError, match=r"is no traffic log|is cut within its first bytes"):
+    with pytest.raises(TrafficLogError, match=r"is not a traffic log|is cut within its first bytes"):
         TrafficLogReader(tmp_path / "a.mcap")
 
 

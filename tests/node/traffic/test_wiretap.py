@@ -49,7 +49,7 @@ def test_without_keys_it_is_the_eavesdroppers_log_frame_for_frame(tmp_path: Path
 def test_with_keys_it_holds_sizes_and_times_alone_and_says_so(tmp_path: Path) -> None:
     log, words, status = captured(tmp_path, {"encryption": True})
     assert status == 0, words
-    assert "only sizes and times are known" in words
+    assert "only size and time are known" in words
     items = list(TrafficLogReader(log).items())
     run = run_id(tmp_path / "run")
     assert not [frame for frame in TrafficLogReader(log) if run in frame.header]
