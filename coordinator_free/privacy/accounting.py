@@ -392,6 +392,7 @@ def _composed(others: _Counts, mu: float, delta: float, *, planes: bool) -> floa
     ``planes``: of a perturbed objective the law of its noise in the plane of two records; else its pure epsilon alone.
     """
     from coordinator_free.privacy import loss_distribution as losses
+    from coordinator_free.privacy.composition import composed_epsilon
 
     releases = sum(count for _, count in others) + (mu > 0.0)
     variance = mu * mu + sum(count * kind.spread(planes) ** 2 for kind, count in others)
@@ -409,4 +410,4 @@ def _composed(others: _Counts, mu: float, delta: float, *, planes: bool) -> floa
     if mu > 0.0:
         parts.append((losses.gaussian(1.0 / mu, step), 1))
     certain = sum(count * kind.jacobian for kind, count in others if planes and kind.family in OBJECTIVES)
-    return certain + losses.composed_epsilon(parts, delta)
+    return certain + composed_epsilon(parts, delta)

@@ -1,4 +1,4 @@
-"""Privacy loss distributions and their exact composition.
+"""Privacy loss distributions of single releases; `coordinator_free.privacy.composition` composes them.
 
 Each function returns the `Losses` of one release on a grid of privacy losses. It is pessimistic: it dominates the
 mechanism that it stands for. A mass between two grid points is moved onto them so that its probability under both
@@ -9,23 +9,17 @@ neighbouring laws stays (Doroshenko et al. 2022, "connect the dots"); the error 
 Rules that hold here:
 - Every mass is computed with a small *relative* error, far into the tails, except that of `gamma_norm`, which has an
   absolute one (`quadrature_error`) and books it.
-- `composed_epsilon` tilts each distribution towards the loss that it looks for, before the Fourier transform. Rounding
-  is then small beside delta, for every delta, and what is left of it is added to the masses.
 - The size of every grid is bounded: a budget question takes bounded memory.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
-from scipy import fft
-from scipy.signal import lfilter
-from scipy.special import betainc, erfcx, gammainc, gammaincc, gammaincinv, gammaln, log_ndtr, logsumexp, xlogy
+from scipy.special import betainc, erfcx, gammainc, gammaincc, gammaincinv, gammaln, log_ndtr, xlogy
 
 from coordinator_free.privacy.noise import FloatArray
 
@@ -33,9 +27,9 @@ MOST_CELLS = 1 << 21
 """Grid cells of one distribution, at most."""
 MOST_QUADRATURES = 1 << 13
 """Grid cells of a distribution that needs a quadrature of the beta law for each, at most."""
-_NEGLIGIBLE = 50.0
+NEGLIGIBLE = 50.0
 """exp of minus this is no part of any delta here."""
-_LARGEST_GROWTH = 600.0
+LARGEST_GROWTH = 600.0
 """The exponential of a larger loss is no float64 that could be computed with."""
 _TAIL = 1e-17
 _NODES = 96
@@ -61,7 +55,7 @@ class Losses:
     @property
     def loss(self) -> FloatArray:
         """The grid, shape of ``mass``."""
-        return _grid(self.lowest, self.lowest + self.mass.size - 1, self.step)
+        return grid(self.lowest, self.lowest + self.mass.size - 1, self.step)
 
 
 def coarsest(step: float, width: float, cells: int = MOST_CELLS) -> float:
@@ -74,7 +68,7 @@ def coarsest(step: float, width: float, cells: int = MOST_CELLS) -> float:
 
 def laplace_width(multiplier: float) -> float:
     """Width of the grid of `laplace`, and of `pure` with epsilon = 1 / multiplier."""
-    return min(2.0 / multiplier, 4.0 * _NEGLIGIBLE)
+    return min(2.0 / multiplier, 4.0 * NEGLIGIBLE)
 
 
 def laplace(multiplier: float, step: float) -> Losses:
@@ -84,7 +78,7 @@ def laplace(multiplier: float, step: float) -> Losses:
     """
     epsilon = 1.0 / multiplier
     bottom, top = _ends(epsilon, step)
-    left = _grid(bottom, top - 1, step)
+    left = grid(bottom, top - 1, step)
     here, there = np.maximum(left, -epsilon), np.minimum(left + step, epsilon)
     width = np.maximum(there - here, 0.0)
     density = np.exp((here - epsilon) / 2.0) / 2.0
@@ -100,11 +94,11 @@ def laplace(multiplier: float, step: float) -> Losses:
 def gaussian(multiplier: float, step: float) -> Losses:
     """Gaussian noise; for several releases take 1 / sqrt(sum 1/multiplier^2). The loss is N(mu^2/2, mu^2)."""
     mu = 1.0 / multiplier
-    reach = 12.0 + math.sqrt(2.0 * 16.0 * _NEGLIGIBLE)  # deviations; beyond them less than any delta here
+    reach = 12.0 + math.sqrt(2.0 * 16.0 * NEGLIGIBLE)  # deviations; beyond them less than any delta here
     bottom, top = math.floor((mu * mu / 2.0 - reach * mu) / step), math.ceil((mu * mu / 2.0 + reach * mu) / step)
-    grid = _grid(bottom, top, step)
-    mass = _log_interval(grid / mu - mu / 2.0)
-    other = _log_interval(grid / mu + mu / 2.0) + grid[:-1]
+    loss = grid(bottom, top, step)
+    mass = _log_interval(loss / mu - mu / 2.0)
+    other = _log_interval(loss / mu + mu / 2.0) + loss[:-1]
     return Losses(step, bottom, _onto_the_grid(np.exp(mass), np.exp(other), step))
 
 
@@ -138,9 +132,9 @@ def gamma_norm(multiplier: float, dimension: int, step: float) -> Losses:
         return laplace(multiplier, step)
     shift = 1.0 / multiplier
     top = math.ceil(gamma_norm_width(multiplier, dimension) / 2.0 / step)
-    if top * step > _LARGEST_GROWTH:
+    if top * step > LARGEST_GROWTH:
         raise TooLargeError(f"a loss of {top * step:g}")
-    loss = _grid(-top, top, step)
+    loss = grid(-top, top, step)
     at_most = norm_loss_at_most(loss, shift, dimension)
     growth = np.exp(loss)
     delta = (1.0 - at_most) - growth * at_most[::-1] + quadrature_error(dimension) * (1.0 + growth)
@@ -163,7 +157,7 @@ def plane_gamma(shift: float, dimension: int, step: float) -> Losses:
     of U does not depend on earlier releases. So the losses of several releases are at most a sum of independent U.
     """
     top = max(1, math.ceil(shift / step))
-    above = plane_loss_above(_grid(0, 2 * top, step / 2.0), shift, dimension)  # at the ends and middles of the cells
+    above = plane_loss_above(grid(0, 2 * top, step / 2.0), shift, dimension)  # at the ends and middles of the cells
     above[0], above[-1] = 1.0, 0.0
     below_middle = np.maximum(above[1::2] - above[2::2], 0.0)
     inside = np.maximum(above[:-2:2] - above[2::2], 0.0)
@@ -183,7 +177,7 @@ def plane_loss_above(loss: FloatArray, shift: float, dimension: int, nodes: int 
         start = np.where(u > 0.0, (shift * shift - u * u) / (2.0 * u), np.inf)  # below this R the cosine is not bounded
     if d <= 2:  # the plane is everything: rho = 1, and U = shift
         return np.where(u < shift, 1.0, 0.0)
-    far = d + math.sqrt(2.0 * 8.0 * _NEGLIGIBLE * d) + 8.0 * _NEGLIGIBLE
+    far = d + math.sqrt(2.0 * 8.0 * NEGLIGIBLE * d) + 8.0 * NEGLIGIBLE
     points, weights = np.polynomial.legendre.leggauss(nodes)
     first = np.minimum(np.maximum(start, gammaincinv(d, 1e-300)), far)
     # Three panels: the Gamma law is narrow beside its reach where the dimension is large.
@@ -203,7 +197,7 @@ def plane_loss_above(loss: FloatArray, shift: float, dimension: int, nodes: int 
 
 def plane_gaussian_width(shift: float) -> float:
     """Width of the grid of `plane_gaussian`."""
-    return shift * math.sqrt(2.0 * 16.0 * _NEGLIGIBLE)
+    return shift * math.sqrt(2.0 * 16.0 * NEGLIGIBLE)
 
 
 def plane_gaussian(shift: float, step: float) -> Losses:
@@ -214,29 +208,30 @@ def plane_gaussian(shift: float, step: float) -> Losses:
     """
     start = math.floor(shift * shift / 2.0 / step)
     top = start + math.ceil(plane_gaussian_width(shift) / step) + 2
-    grid = _grid(start, top, step)
-    r = np.maximum(grid - shift * shift / 2.0, 0.0) / shift
+    loss = grid(start, top, step)
+    r = np.maximum(loss - shift * shift / 2.0, 0.0) / shift
     # P of a cell is a difference of exp(-r^2/2); its mean of exp(-loss) comes from the same integral, by parts.
     log_above = -r * r / 2.0
     inside = -np.exp(log_above[:-1]) * np.expm1(log_above[1:] - log_above[:-1])
     tail = np.exp(log_above) * (1.0 - shift * math.sqrt(math.pi / 2.0) * erfcx((r + shift) / math.sqrt(2.0)))
     # tail(r) = exp(shift r) * integral from r on of x exp(-x^2/2 - shift x) dx
     other = tail[:-1] - tail[1:] * np.exp(-shift * np.diff(r))
-    late = (r[:-1] * shift + shift * shift / 2.0) - grid[:-1]
+    late = (r[:-1] * shift + shift * shift / 2.0) - loss[:-1]
     return Losses(step, start, _onto_the_grid(inside, np.maximum(other, 0.0) * np.exp(-late), step))
 
 
 # --- putting them on a grid ------------------------------------------------------------------------------------------
 
 
-def _grid(lowest: int, highest: int, step: float) -> FloatArray:
+def grid(lowest: int, highest: int, step: float) -> FloatArray:
+    """The losses ``lowest`` * step to ``highest`` * step, one a step."""
     return np.arange(lowest, highest + 1, dtype=np.float64) * step
 
 
 def _ends(epsilon: float, step: float) -> tuple[int, int]:
     """First and last grid point of a loss between -epsilon and epsilon that is mostly near its top."""
     top = math.ceil(epsilon / step)
-    return max(-top, top - math.ceil(4.0 * _NEGLIGIBLE / step)), top
+    return max(-top, top - math.ceil(4.0 * NEGLIGIBLE / step)), top
 
 
 def _onto_the_grid(inside: FloatArray, other: FloatArray, step: float) -> FloatArray:
@@ -277,125 +272,6 @@ def _log_interval(at: FloatArray) -> FloatArray:
     bigger, smaller = log_ndtr(high), log_ndtr(low)
     found: FloatArray = bigger + np.log(-np.expm1(smaller - bigger))
     return found
-
-
-# --- composition -----------------------------------------------------------------------------------------------------
-
-
-Part = tuple[Losses, int]
-"""The losses of one release, and how many such releases there are."""
-
-
-def composed_epsilon(parts: Sequence[Part], delta: float) -> float:
-    """The smallest epsilon at ``delta``, 0 < delta < 1, of all ``parts`` together; infinite where there is none.
-
-    Parts have one step. With K the sum of the parts' log moment generating functions, the parts are tilted by the theta
-    at which the saddle point of delta lies, K(theta) - theta K'(theta) = log delta; a window around K'(theta) holds
-    all but exp(-50) of the tilted sum.
-    """
-    infinite = -math.expm1(sum(count * math.log1p(-part.infinite) for part, count in parts))
-    room = delta - infinite
-    if room <= 0.0:
-        return math.inf
-    theta = _saddle(parts, math.log(room)) if all(part.relative for part, _ in parts) else 0.0
-    for tilt in (theta, theta / 2.0, theta / 4.0, theta / 8.0, 0.0):
-        found, inside = _epsilon_in_window(parts, room, tilt)
-        if inside:
-            break
-    return found
-
-
-def _epsilon_in_window(parts: Sequence[Part], room: float, theta: float) -> tuple[float, bool]:
-    """An upper bound of epsilon, and whether it lies inside the window of ``theta``, where it is precise."""
-    step = parts[0][0].step
-    size, low, high = _window(parts, theta, step)
-    composed = _tilted_sum(parts, theta, low, high)
-    # delta(epsilon) = sum over l > epsilon of (1 - exp(epsilon - l)) exp(K - theta l) tilted(l), from the top down and
-    # with positive terms only.
-    loss = _grid(low, high, step)
-    weight = composed[::-1] * np.exp(np.minimum(size - theta * loss[::-1], _LARGEST_GROWTH))
-    beyond = math.exp(min(size - theta * high * step - _NEGLIGIBLE, _LARGEST_GROWTH))
-    above = np.cumsum(weight) + beyond
-    shrink = math.exp(-step)
-    spent = lfilter([1.0], [1.0, -shrink], np.concatenate([[beyond], -math.expm1(-step) * above[:-1]]))
-    first = int(np.searchsorted(spent, room, side="right"))  # from here on more than delta is spent
-    if first == 0:
-        return math.inf, True
-    if first == composed.size:  # even the lowest loss of the window costs less
-        return max(0.0, float(loss[0])), loss[0] <= 0.0
-    here = first - 1
-    # Between two grid points delta(epsilon) = above - exp(epsilon - l) (above - spent), l the upper one.
-    rest = above[here] - spent[here]
-    over = math.log((above[here] - room) / rest) if above[here] > room and rest > 0.0 else -step
-    return max(0.0, float(loss[::-1][here]) + min(0.0, max(over, -step))), True
-
-
-def _moments(parts: Sequence[Part], theta: float) -> tuple[float, float, float]:
-    """K(theta), K'(theta), K''(theta) of the sum of all parts."""
-    total = mean = variance = 0.0
-    for part, count in parts:
-        loss = part.loss
-        used = part.mass > 0.0
-        exponent = theta * loss[used] + np.log(part.mass[used])
-        one = float(logsumexp(exponent))
-        share = np.exp(exponent - one)
-        at = float(share @ loss[used])
-        total += count * one
-        mean += count * at
-        variance += count * float(share @ (loss[used] - at) ** 2)
-    return total, mean, variance
-
-
-def _saddle(parts: Sequence[Part], log_delta: float) -> float:
-    """The theta at which K - theta K' is log delta, or less where the tilted sum would be the largest loss alone."""
-    spread = max(_moments(parts, 0.0)[2], parts[0][0].step ** 2)
-    low, high = 0.0, 1.0 / math.sqrt(spread)
-
-    def beyond(theta: float) -> bool:
-        size, mean, variance = _moments(parts, theta)
-        return size - theta * mean <= log_delta or variance < 0.04 * spread
-
-    while not beyond(high):
-        low, high = high, 2.0 * high
-    for _ in range(10):  # any tilt is sound; one near the saddle is precise
-        middle = (low + high) / 2.0
-        low, high = (low, middle) if beyond(middle) else (middle, high)
-    return high
-
-
-def _window(parts: Sequence[Part], theta: float, step: float) -> tuple[float, int, int]:
-    """K(theta), and the first and last grid point that hold all but exp(-50) of the tilted sum (Chernoff)."""
-    size, _, variance = _moments(parts, theta)
-    deviation = math.sqrt(max(variance, step * step))
-    bottom = sum(count * part.lowest for part, count in parts)
-    top = bottom + sum(count * (part.mass.size - 1) for part, count in parts)
-    slopes = [factor / deviation for factor in (2.0, 5.0, 8.0, 11.0, 20.0)]
-    highest = min((_moments(parts, theta + s)[0] - size + _NEGLIGIBLE) / s for s in slopes)
-    lowest = max((size - _moments(parts, theta - s)[0] - _NEGLIGIBLE) / s for s in slopes)
-    return size, max(bottom, math.floor(lowest / step)), min(top, math.ceil(highest / step))
-
-
-def _tilted_sum(parts: Sequence[Part], theta: float, low: int, high: int) -> FloatArray:
-    """Masses of the tilted sum on the grid points ``low`` to ``high``, rounding errors added."""
-    length = fft.next_fast_len(high - low + 1, real=True)
-    product: npt.NDArray[np.complex128] | None = None
-    releases, start = 0, 0
-    for part, count in parts:
-        exponent = theta * part.loss
-        with np.errstate(divide="ignore"):
-            exponent += np.log(part.mass)
-        tilted = np.exp(exponent - logsumexp(exponent))
-        folded = np.bincount(np.arange(tilted.size) % length, weights=tilted, minlength=length)
-        turned = fft.rfft(folded) ** count
-        product = turned if product is None else product * turned
-        releases, start = releases + count, start + count * part.lowest
-    assert product is not None
-    whole: FloatArray = np.roll(fft.irfft(product, length), (start - low) % length)[: high - low + 1]
-    # A transform is off by about 2^-52 log2(length) in each frequency, and a power multiplies that.
-    error = 4e-16 * math.log2(length + 1) * (releases + 4) * float(np.mean(np.abs(product))) + 2.0 * math.exp(
-        -_NEGLIGIBLE
-    )
-    return np.maximum(whole, 0.0) + error
 
 
 # --- the norm of gamma-norm noise ------------------------------------------------------------------------------------

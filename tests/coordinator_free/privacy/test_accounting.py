@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, signal, special, stats
 
-from coordinator_free.privacy import loss_distribution
+from coordinator_free.privacy import composition, loss_distribution
 from coordinator_free.privacy.accounting import (
     BINOMIAL,
     GAUSSIAN,
@@ -428,7 +428,7 @@ def test_laplace_releases_do_not_exceed_a_small_delta(delta: float) -> None:
 def test_gaussian_losses_compose_to_the_analytic_figure(delta: float) -> None:
     mu, releases = 0.1, 100
     part = loss_distribution.gaussian(1.0 / mu, 2.0**-10)
-    found = loss_distribution.composed_epsilon([(part, releases)], delta)
+    found = composition.composed_epsilon([(part, releases)], delta)
     exact = gaussian_epsilon(mu * math.sqrt(releases), delta)
     assert exact <= found <= exact * (1 + 1e-4)
 
