@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 
 from node.plug_ins import find_here
+from node.processes import keep_private
 
 COMMANDS = (
     "new",
@@ -87,6 +88,7 @@ def _common(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The ``sottovoce`` command. ``--debug`` anywhere shows tracebacks."""
+    keep_private()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     given = [argument for argument in given if argument != "--debug"]

@@ -1,10 +1,18 @@
-"""What a process of ours needs of the operating system: to be told to stop, and enough open files."""
+"""What a process of ours needs of the operating system: signals, enough open files, and a memory that nobody reads."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import resource
 import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+_SET_PARENT_DEATH_SIGNAL = 1
+_SET_DUMPABLE = 4
+"""PR_SET_PDEATHSIG and PR_SET_DUMPABLE of prctl(2)."""
 
 
 class StopSignals:
@@ -32,3 +40,45 @@ def allow_many_files() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def keep_private() -> None:
+    """Keep the memory of this process to itself: no core file, and no reading by other processes of the same user.
+
+    It holds rows or secrets, and a core file would leave them in the current folder. Forked children inherit both;
+    a program that is started inherits the limit alone. A system without such a switch is left as it is.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+@contextlib.contextmanager
+def undone_when_told() -> Iterator[None]:
+    """Let SIGTERM and SIGINT end a piece of work by an exception, so that what it was making is removed.
+
+    Further signals are ignored until then, or they would break off the removal.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, _: FrameType | None) -> None:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def end_with_parent() -> None:
+    """Receive SIGTERM when the process that started this one ends."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM, 0, 0, 0)

@@ -11,6 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from node.folder.whole import write_whole
+
 if TYPE_CHECKING:
     from node.experiments.compare import Comparison
 
@@ -54,11 +56,11 @@ def compare(
         )
     folder.mkdir(parents=True, exist_ok=True)
     document = made.as_json()
-    (folder / "comparison.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    (folder / "comparison.png").write_bytes(picture(made))
+    write_whole(folder / "comparison.json", (json.dumps(document, indent=1) + "\n").encode())
+    write_whole(folder / "comparison.png", picture(made))
     table = parquet(made)
     if table is not None:
-        (folder / "comparison.parquet").write_bytes(table)
+        write_whole(folder / "comparison.parquet", table)
     if as_json:
         print(json.dumps(document, indent=1))
         return

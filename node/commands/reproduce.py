@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.status import Status
 from rich.table import Table
 
+from node.folder.whole import write_whole
+
 if TYPE_CHECKING:
     from node.experiments.reproduce.figure import Reproduction
 
@@ -112,11 +114,11 @@ def _write(folder: Path, made: Reproduction, document: dict[str, Any]) -> Path |
     from node.experiments.charts import draw
 
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "reproduction.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    write_whole(folder / "reproduction.json", (json.dumps(document, indent=1) + "\n").encode())
     if not made.panels:
         return None
     picture = folder / f"{made.figure.replace('/', '-')}.png"
-    picture.write_bytes(draw(made.panels))
+    write_whole(picture, draw(made.panels))
     return picture
 
 

@@ -11,14 +11,11 @@ import sys
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from node.configuration.reading import from_table
 from node.dealing.folder import deal_run
 from node.plug_ins import find_here
-
-if TYPE_CHECKING:
-    pass
+from node.processes import end_with_parent, keep_private
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,4 +41,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    keep_private()
+    end_with_parent()
     sys.exit(main())

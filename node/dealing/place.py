@@ -20,6 +20,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from node.configuration.refusals import ConfigurationError
+from node.processes import undone_when_told
 
 MANIFEST = "manifest.json"
 _REPLACED = ".manifest.json.replaced"
@@ -51,11 +52,12 @@ def claimed(folder: Path, *, force: bool) -> Iterator[Path]:
         for left in _unfinished(folder):
             shutil.rmtree(left, ignore_errors=True)
         building = folder.parent / f".{folder.name}.{secrets.token_hex(4)}.partial"
-        building.mkdir(mode=0o755)
-        try:
-            yield building
-        finally:
-            shutil.rmtree(building, ignore_errors=True)
+        with undone_when_told():
+            try:
+                building.mkdir(mode=0o755)
+                yield building
+            finally:
+                shutil.rmtree(building, ignore_errors=True)
     finally:
         with suppress(OSError):  # a folder that is no longer empty stays
             for place in missing:

@@ -31,6 +31,7 @@ from node.folder.spending import spent
 from node.folder.tables import parquet
 from node.folder.whole import write_whole
 from node.plug_ins import find_here
+from node.processes import keep_private
 from node.results.documents import details_of, results_of
 from node.results.heard import listen
 from node.results.scores import Scores
@@ -173,4 +174,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    keep_private()
     sys.exit(main())

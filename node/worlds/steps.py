@@ -25,6 +25,9 @@ from node.worlds.watch import Watch
 
 QUIET_THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
+ENDING = 5.0
+"""Seconds that a step has to remove what it made when the run is interrupted."""
+
 
 class RunFailure(RuntimeError):
     """A run that could not be carried through; one line."""
@@ -88,9 +91,24 @@ def last_line(text: str) -> str:
 def _step(name: str, module: str, folder: Path, *options: str, given: str | None = None) -> str:
     """Run a module with the run's folder; returns what it printed."""
     command = [sys.executable, "-m", module, str(folder), *options]
-    done = subprocess.run(command, input=given, capture_output=True, text=True, env=environment(), check=False)
-    if done.returncode == ExitCode.BAD_INPUT:
-        raise ConfigurationError(last_line(done.stderr))
-    if done.returncode != ExitCode.FINISHED:
-        raise RunFailure(f"{name} failed with status {done.returncode}: {last_line(done.stderr)}")
-    return done.stdout
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment()) as process:
+        try:
+            printed, errors = process.communicate(given)
+        except BaseException:
+            _end(process)
+            raise
+    if process.returncode == ExitCode.BAD_INPUT:
+        raise ConfigurationError(last_line(errors))
+    if process.returncode != ExitCode.FINISHED:
+        raise RunFailure(f"{name} failed with status {process.returncode}: {last_line(errors)}")
+    return printed
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a step, which may remove what it has made so far: a dealing that is killed would leave rows behind."""
+    process.terminate()
+    try:
+        process.wait(ENDING)
+    except subprocess.TimeoutExpired:
+        process.kill()

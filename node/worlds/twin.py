@@ -32,6 +32,7 @@ from node.folder.run import read_run
 from node.folder.shard import read_secret, setting
 from node.places import agent_folder
 from node.plug_ins import find_here
+from node.processes import keep_private
 from node.traffic.attachments import run_attachments
 from node.traffic.writer import TrafficLogWriter
 from node.wire import Done, Hello, encode
@@ -208,4 +209,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    keep_private()
     sys.exit(main())

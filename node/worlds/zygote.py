@@ -29,6 +29,7 @@ from node.agent.rehearsal import rehearse
 from node.folder.status import read_overheard
 from node.places import EAVESDROPPER, agent_folder, agent_name
 from node.plug_ins import find_here
+from node.processes import keep_private
 
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
@@ -256,4 +257,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    keep_private()  # the agents inherit it
     main()

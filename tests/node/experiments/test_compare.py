@@ -108,6 +108,8 @@ def test_compare_prints_one_document(tmp_path: Path, capsys: pytest.CaptureFixtu
     conforms(document, "comparison")
     assert document == json.loads((tmp_path / "out" / "comparison.json").read_text())
     assert (tmp_path / "out" / "comparison.png").exists()
+    held_out_figures = list((tmp_path / "out").glob("comparison.*"))
+    assert {path.stat().st_mode & 0o777 for path in held_out_figures} == {0o600}
 
 
 # --- the worlds of a trial -------------------------------------------------------------------------------------------
