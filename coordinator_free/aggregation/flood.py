@@ -6,6 +6,8 @@ Rules that hold here:
   agents know, and a message needs no origin (`Flood`). Where agents may fall silent it is not, and a message names its
   origin (`Relay`).
 - An agent with nothing left to pass on repeats its own vector, which reveals nothing new.
+- Of each agent's vector the first that arrives counts, and nothing that arrives replaces an agent's own. Where another
+  one arrives later its origin is `disputed`: some neighbour lied, and no average or sum may be made.
 """
 
 from __future__ import annotations
@@ -14,14 +16,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from coordinator_free.agent import Halt
 from coordinator_free.release import FloatArray
 from topology.network import Network
-
-
-class FloodError(Halt):
-    """A vector that was not passed on as it came."""
-
 
 Schedule = list[list[int]]
 """The origin of the vector that agent i sends in step t: ``schedule[t][i]``."""
@@ -70,6 +66,9 @@ class Flood:
         self._agent = agent
         self._steps = steps
         self._table = np.zeros((len(steps[0]), width))
+        self._known: set[int] = set()
+        self.disputed: set[int] = set()
+        """The agents whose vectors arrived in more than one form."""
 
     @property
     def rounds(self) -> int:
@@ -80,6 +79,7 @@ class Flood:
         """Start a flood with the own ``vector``, shape (width,)."""
         self._table[:] = 0.0
         self._table[self._agent] = vector
+        self._known, self.disputed = {self._agent}, set()
 
     def say(self, step: int) -> FloatArray:
         """The vector that this agent sends in ``step``, shape (width,)."""
@@ -87,7 +87,12 @@ class Flood:
 
     def hear(self, step: int, sender: int, vector: FloatArray) -> None:
         """Take the vector that ``sender`` sent in ``step``, shape (width,)."""
-        self._table[self._steps[step][sender]] = vector
+        origin = self._steps[step][sender]
+        if origin not in self._known:
+            self._table[origin] = vector
+            self._known.add(origin)
+        elif not np.array_equal(self._table[origin], vector):
+            self.disputed.add(origin)
 
     @property
     def table(self) -> FloatArray:
@@ -96,11 +101,12 @@ class Flood:
 
     def snapshot(self) -> dict[str, FloatArray]:
         """The state, for `restore`."""
-        return {"table": self._table.copy()}
+        return {"table": self._table.copy(), "known": _numbers(self._known), "disputed": _numbers(self.disputed)}
 
     def restore(self, state: Mapping[str, FloatArray]) -> None:
         """Go on from a snapshot."""
         self._table[:] = np.array(state["table"]).reshape(self._table.shape)
+        self._known, self.disputed = _agents(state, "known"), _agents(state, "disputed")
 
 
 class Relay:
@@ -112,12 +118,15 @@ class Relay:
         self._known: set[int] = set()
         self._waiting: list[int] = []
         self._fresh: set[int] = set()
+        self.disputed: set[int] = set()
+        """The agents whose vectors arrived in more than one form."""
 
     def begin(self, vector: FloatArray) -> None:
         """Start a flood with the own ``vector``, shape (width,)."""
         self._table[:] = 0.0
         self._table[self._agent] = vector
         self._known, self._waiting, self._fresh = {self._agent}, [self._agent], set()
+        self.disputed = set()
 
     def say(self) -> FloatArray:
         """The message of the next step: an origin and its vector, shape (1 + width,)."""
@@ -126,17 +135,17 @@ class Relay:
         origin = self._waiting.pop(0) if self._waiting else self._agent
         return np.append(float(origin), self._table[origin])
 
-    def hear(self, sender: int, message: FloatArray) -> None:
-        """Take a message of ``sender``; raise `FloodError` for one that no honest neighbour sends."""
+    def hear(self, message: FloatArray) -> None:
+        """Take a message; one of an agent that does not exist is passed over."""
+        if not 0 <= message[0] < len(self._table) or message[0] != np.floor(message[0]):
+            return
         origin = int(message[0])
-        if origin != message[0] or not 0 <= origin < len(self._table):
-            raise FloodError(f"agent {sender} passes on a vector of agent {message[0]:g}, which does not exist")
         if origin not in self._known:
             self._table[origin] = message[1:]
             self._known.add(origin)
             self._fresh.add(origin)
         elif not np.array_equal(self._table[origin], message[1:]):
-            raise FloodError(f"agent {sender} passes on another vector of agent {origin} than the one received before")
+            self.disputed.add(origin)
 
     @property
     def heard(self) -> list[int]:
@@ -152,13 +161,23 @@ class Relay:
         """The state, taken between `say` and the first `hear`."""
         return {
             "table": self._table.copy(),
-            "known": np.array(self.heard, dtype=np.float64),
+            "known": _numbers(self._known),
+            "disputed": _numbers(self.disputed),
             "waiting": np.array(self._waiting, dtype=np.float64),
         }
 
     def restore(self, state: Mapping[str, FloatArray]) -> None:
         """Go on from a snapshot."""
         self._table[:] = np.array(state["table"]).reshape(self._table.shape)
-        self._known = {int(origin) for origin in state["known"]}
+        self._known, self.disputed = _agents(state, "known"), _agents(state, "disputed")
         self._waiting = [int(origin) for origin in state["waiting"]]
         self._fresh = set()
+
+
+def _numbers(agents: set[int]) -> FloatArray:
+    return np.array(sorted(agents), dtype=np.float64)
+
+
+def _agents(state: Mapping[str, FloatArray], key: str) -> set[int]:
+    """A set of agents in a snapshot; empty where an older version of the agent took the snapshot."""
+    return {int(agent) for agent in state.get(key, ())}

@@ -12,7 +12,8 @@ Masked vectors and reveals are flooded, each with its origin; keys only reach ne
 Rules that hold here:
 - Nothing is revealed where more than ``dropouts`` agents are absent: the noise of a sum is shared out for no more.
 - A sum is that of one set of agents, rebuilt from the reveals that name exactly this set. An agent that has another set
-  than the others, or too few reveals, stops: a sum is never wrong without notice.
+  than the others, or too few reveals, or received a message in two forms, makes no sum. It stops only after it has
+  revealed, so a neighbour that lies in the middle of a sum cannot make agents absent.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ class MaskedSum:
         """The agents whose values are in the sum, ascending."""
         self._total = np.zeros(dimension, dtype=np.uint64)
         self._number = 0
+        self._disputed: set[int] = set()
+        """The agents whose masked vectors arrived in more than one form."""
 
     @property
     def rounds(self) -> int:
@@ -108,7 +111,7 @@ class MaskedSum:
         needed = masking.threshold(len(self._neighbours))
         parts = masking.shares(own, self._neighbours, needed, self._secret, number)
         boxes = [masking.sealed(parts[j], self._shared[j], self._agent, number) for j in self._neighbours]
-        self._number, self.present = number, []
+        self._number, self.present, self._disputed = number, [], set()
         self._flood.begin(self._padded(np.concatenate([hidden, *map(_halves, boxes)])))
 
     def say(self, step: int) -> FloatArray:
@@ -117,12 +120,13 @@ class MaskedSum:
             self._flood.begin(self._padded(self._reveal()))
         return self._flood.say()
 
-    def hear(self, sender: int, message: FloatArray) -> None:
-        """Take a masked vector or a reveal that ``sender`` passes on."""
-        self._flood.hear(sender, message)
+    def hear(self, message: FloatArray) -> None:
+        """Take a masked vector or a reveal that a neighbour passes on; one with other than 32-bit numbers is none."""
+        if _whole(message):
+            self._flood.hear(message)
 
     def _add_up(self) -> None:
-        self.present = self._flood.heard
+        self.present, self._disputed = self._flood.heard, self._flood.disputed
         hidden = np.ascontiguousarray(self._flood.table[self.present, : 2 * self._dimension])
         self._total = masking.from_floats(hidden.reshape(-1)).reshape(len(hidden), -1).sum(axis=0, dtype=np.uint64)
 
@@ -149,6 +153,11 @@ class MaskedSum:
 
     def result(self) -> FloatArray:
         """The sum of the values of all ``present``, on the grid, once all reveals are here; raises `MaskError`."""
+        disputed = sorted(self._disputed | self._flood.disputed)
+        if disputed:
+            raise MaskError(
+                f"sum {self._number}: messages of agents {disputed} came in more than one form; no sum is made"
+            )
         own, dropped = self._opened()
         return masking.from_words(masking.unmasked(self._total, own.values(), dropped))
 
@@ -184,23 +193,24 @@ class MaskedSum:
         """One sum, from all its (sender, message) pairs, for an observer without a key and without a part in it.
 
         The sum of all ``present``, and what is left of each one's vector, shape (dimension,), when every mask that was
-        opened is taken off. Raises what `result` and `hear` raise.
+        opened is taken off. Raises what `result` raises.
         """
         self._flood = Relay(self._agent, len(self._adjacent), self.width - 1)
-        for sender, message in masked:
-            self._flood.hear(sender, message)
+        for _, message in masked:
+            self.hear(message)
         self._add_up()
         hidden = np.ascontiguousarray(self._flood.table[:, : 2 * self._dimension])
         self._flood = Relay(self._agent, len(self._adjacent), self.width - 1)
-        for sender, message in reveals:
-            self._flood.hear(sender, message)
+        for _, message in reveals:
+            self.hear(message)
+        total = self.result()
         own, dropped = self._opened()
         left = {}
         for party in self.present:
             opened = {absent: {party: seeds[party]} for absent, seeds in dropped.items() if party in seeds}
             bare = masking.unmasked(masking.from_floats(hidden[party]), [own[party]], opened)
             left[party] = masking.from_words(bare)
-        return masking.from_words(masking.unmasked(self._total, own.values(), dropped)), left
+        return total, left
 
     def _padded(self, message: FloatArray) -> FloatArray:
         padded = np.zeros(self.width - 1)
@@ -215,6 +225,7 @@ class MaskedSum:
             "total": masking.to_floats(self._total),
             "number": np.array([float(self._number)]),
             "present": np.array(self.present, dtype=np.float64),
+            "disputed_masked": np.array(sorted(self._disputed), dtype=np.float64),
         }
         if self._shared:
             state["shared"] = np.concatenate([_halves(self._shared[j]) for j in self._neighbours])
@@ -226,6 +237,7 @@ class MaskedSum:
         self._total = masking.from_floats(np.array(state["total"]))
         self._number = int(state["number"][0])
         self.present = [int(agent) for agent in state["present"]]
+        self._disputed = {int(agent) for agent in state.get("disputed_masked", ())}
         self._keys, self._shared = {}, {}
         if "shared" in state:
             keys = np.array(state["shared"]).reshape(len(self._neighbours), -1)
@@ -258,8 +270,11 @@ def _bytes(halves: FloatArray) -> bytes:
     return _words(halves).tobytes()
 
 
+def _whole(halves: FloatArray) -> bool:
+    return bool(((halves >= 0) & (halves < 2.0**32) & (halves == np.floor(halves))).all())
+
+
 def _words(halves: FloatArray) -> npt.NDArray[np.uint32]:
-    whole = (halves >= 0) & (halves < 2.0**32) & (halves == np.floor(halves))
-    if not whole.all():
+    if not _whole(halves):
         raise MaskError("a share or a key holds something that is not a 32-bit number")
     return halves.astype("<u4")

@@ -286,6 +286,13 @@ def check_graph(agents: int, degrees: Sequence[int], connectivity: int, colluder
     cannot both be opened: the shares of an agent that is in only one of them were revealed by more than half of its
     neighbours, and all these would have to be absent from the other.
 
+    It holds for colluders that lie, too. They may reveal both the share and the pairwise seed of each neighbour, give
+    each receiver another vector, and pass on nothing, or inventions. What it rests on: vectors are flooded for enough
+    steps to reach all honest agents without the colluders and the absent; each honest agent reveals one thing of each
+    neighbour, for one set; more than ``colluders`` shares are needed for an own mask, so one honest neighbour at least
+    has kept its pairwise seed; and the honest agents that reveal stay connected, so they are all in one sum. It does
+    not hold for an attacker that also cuts links between honest agents that are not absent, if ``dropouts`` > 0.
+
     Parameters
     ----------
     agents, degrees

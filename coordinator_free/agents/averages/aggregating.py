@@ -39,6 +39,10 @@ AGGREGATIONS = ("flood", "push-sum", "masked-sum")
 WEIGHTINGS = ("size", "equal")
 MASKS = 2
 """How masks are derived in runs that are dealt now; 1, in older runs: without the run's id and both agents' keys."""
+LARGEST = 2.0**31
+"""No number of a masked average without noise is larger; where masks do not cancel, nearly all are."""
+TAIL = 64.0
+"""No noise is longer, in deviations of the sum's noise."""
 
 
 class AggregationError(SettingError, Halt):
@@ -165,7 +169,7 @@ class Aggregating(Algorithm):
             colluders = int(learning.get("colluders") or 0)
             masking.check_graph(network.agents, degrees, connectivity, colluders, dropouts)
             if dropouts:
-                rounds = flood.enough(network.agents, connectivity, dropouts)
+                rounds = flood.enough(network.agents, connectivity, dropouts + colluders)
             rounds, first = 2 * rounds, 1
             width = masked_sum.width(dimension, adjacent, 1 + network.agents)
         return {
@@ -324,13 +328,36 @@ class Aggregating(Algorithm):
     def _close(self, stage: int) -> None:
         aggregator = self._aggregator
         if isinstance(aggregator, MaskedSum):
-            average = aggregator.result() / self.kept(aggregator.present)
+            average = self._plausible(stage, aggregator.result(), self.kept(aggregator.present))
         elif isinstance(aggregator, Flood):
+            if aggregator.disputed:
+                raise AggregationError(
+                    f"average {stage}: vectors of agents {sorted(aggregator.disputed)} were passed on in more than one "
+                    "form; no average is made"
+                )
             average = self._shares @ aggregator.table
         else:
             aggregator.absorb()
             average = aggregator.ratio
         self._apply(stage, average)
+
+    def _plausible(self, stage: int, total: FloatArray, kept: float) -> FloatArray:
+        """The average in a masked sum; raises `AggregationError` for one that honest agents cannot have made.
+
+        A sum with noise is one of gradients, each clipped in L2, so each number of their average is below the clip.
+        """
+        due, bound = self._stage_charge(stage), LARGEST
+        if due is not None:
+            noisy = sum(size > 0 for size in self._sizes)
+            deviation = shared_deviation(due.scale, noisy, self._absent) * math.sqrt(noisy)
+            bound = float(self._setting.clip or LARGEST) + TAIL * deviation / kept
+        average = total / kept
+        if not (np.abs(average) <= bound).all():
+            raise AggregationError(
+                f"average {stage} has a number above {bound:g}, more than honest agents can make: masks do not fit, or "
+                "a neighbour changed a vector; the average is not used"
+            )
+        return average
 
     def kept(self, present: Sequence[int]) -> float:
         """The weight of a sum's parties: 1 where all are present."""
@@ -370,7 +397,7 @@ class Aggregating(Algorithm):
         elif isinstance(aggregator, MaskedSum) and stage < 0:
             aggregator.hear_key(release.sender, release.vector)
         elif isinstance(aggregator, MaskedSum):
-            aggregator.hear(release.sender, release.vector)
+            aggregator.hear(release.vector)
         else:
             aggregator.hear(step, release.sender, release.vector)
         if len(self._heard) == len(self._setting.neighbours):

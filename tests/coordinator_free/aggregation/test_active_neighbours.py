@@ -11,6 +11,7 @@ from coordinator_free.agent import Halt, Setting
 from coordinator_free.agents.averages.aggregating import Aggregating
 from coordinator_free.agents.averages.gradient_descent import GradientDescent
 from coordinator_free.aggregation import masking
+from coordinator_free.aggregation.flood import Flood
 from coordinator_free.aggregation.masked_sum import KEY_HALVES, MaskedSum
 from coordinator_free.aggregation.masking import MaskError
 from coordinator_free.release import FloatArray, Release
@@ -164,3 +165,120 @@ def test_runs_that_were_dealt_before_derive_their_masks_as_they_did() -> None:
     assert stopped == {}
     digest = hashlib.sha256(b"".join(release.vector.tobytes() for release in sent)).hexdigest()
     assert digest == "4bb80cfb2386c56dac6170560d3fd9391c1a72d94c703a7da19a1e672865de66"
+
+
+# -- what is passed on ------------------------------------------------------------------------------------------------
+
+
+def test_a_key_that_does_not_fit_is_found_in_the_sum_and_no_agent_uses_it() -> None:
+    """The liar tells its victim a key that no agent holds: masks do not cancel, and the sum is a random number."""
+
+    def lie(release: Release, receiver: int) -> Release:
+        if (release.sender, release.round, receiver) != (LIAR, 0, VICTIM):
+            return release
+        vector = release.vector.copy()
+        vector[1 : 1 + KEY_HALVES] = np.frombuffer(masking.public_key(b"k" * 32), dtype="<u4")
+        return changed(release, vector)
+
+    agents = [GradientDescent(setting) for setting in ring_settings()]
+    _, stopped = told(agents, RING, lie)
+    assert sorted(stopped) == list(range(5))
+    assert all("the average is not used" in str(halt) or "no sum is made" in str(halt) for halt in stopped.values())
+    assert all(not agent.model.any() for agent in agents)
+
+
+def private_sums(scale: float) -> list[Setting]:
+    local = small.problems(5, [20, 30, 40, 30, 20])
+    given = {"mechanism": "gaussian", "multipliers": np.array([scale]), "clip": 0.5, "observer": "sum"}
+    return small.settings(GradientDescent, small.complete(5), local, 1, aggregation="masked-sum", colluders=1, **given)
+
+
+def test_with_noise_a_sum_is_held_to_the_clip_and_the_noise() -> None:
+    """One agent adds 100 to each of its numbers, which is far above clip and noise, and far below 2^31."""
+    agents = [GradientDescent(setting) for setting in private_sums(3.0)]
+    agents[LIAR]._hidden = lambda stage: np.full(P, 100.0)  # type: ignore[method-assign]
+    _, stopped = told(agents, small.complete(5), lambda release, _: release)
+    assert sorted(stopped) == list(range(5))
+    honest = [GradientDescent(setting) for setting in private_sums(3.0)]
+    _, stopped = told(honest, small.complete(5), lambda release, _: release)
+    assert stopped == {}
+
+
+def test_a_masked_vector_in_two_forms_is_in_no_sum_though_all_agents_reveal() -> None:
+    """Where it arrives both ways the sum is not made; agents that were told one form only find a random number."""
+
+    def lie(release: Release, receiver: int) -> Release:
+        if (release.sender, receiver) != (LIAR, VICTIM) or release.vector[0] != 4 or release.round == 0:
+            return release
+        vector = release.vector.copy()
+        vector[1 : 1 + 2 * P] = np.arange(2 * P)
+        return changed(release, vector)
+
+    agents = [GradientDescent(setting) for setting in ring_settings()]
+    sent, stopped = told(agents, RING, lie)
+    assert VICTIM in stopped
+    assert not agents[VICTIM].model.any()
+    last = agents[0]._total_rounds - 1
+    assert {release.sender for release in sent if release.round == last} == set(range(5)), "nobody is made absent"
+
+
+@pytest.mark.parametrize("message", [[7.0, 1.0], [-1.0, 1.0], [0.5, 1.0], [1.0, 0.5], [1.0, -3.0], [1.0, 2.0**32]])
+def test_a_message_that_no_honest_neighbour_sends_is_passed_over(message: list[float]) -> None:
+    agents = [GradientDescent(setting) for setting in ring_settings()]
+    told(agents, RING, lambda release, _: release)
+    aggregator = agents[VICTIM]._aggregator
+    assert isinstance(aggregator, MaskedSum)
+    aggregator.begin(1, np.zeros(P))
+    aggregator.hear(np.append(message, np.zeros(aggregator.width - 2)))
+    assert aggregator._flood.heard == [VICTIM]
+
+
+def test_a_liar_that_passes_nothing_on_keeps_no_honest_agent_from_the_sum() -> None:
+    """With dropouts the flood is long enough to go round the colluders too."""
+    graph = families.build("random-regular", 16, 2, degree=6)
+    local = small.problems(16, [10 + i for i in range(16)])
+    given = {"aggregation": "masked-sum", "dropouts": 1, "colluders": 1}
+    agents = [GradientDescent(setting) for setting in small.settings(GradientDescent, graph, local, 1, **given)]
+    half = agents[0]._stage_rounds // 2
+    firsts: dict[int, Release] = {}
+
+    def lie(release: Release, _: int) -> Release:
+        if release.sender != 0 or release.round == 0:
+            return release
+        assert release.round is not None
+        first = firsts.setdefault((release.round - 1) // half, release)
+        return changed(release, first.vector)
+
+    _, stopped = told(agents, graph, lie)
+    assert stopped == {}
+    assert all((agent.model == agents[1].model).all() for agent in agents[1:])
+
+
+def test_a_neighbour_replaces_nobodys_vector_in_a_flood() -> None:
+    """It tells an agent another vector in the agent's own name: the agent keeps its own, and makes no average."""
+    local = small.problems(5, [20, 30, 40, 30, 20])
+    agents = [GradientDescent(s) for s in small.settings(GradientDescent, RING, local, 1, aggregation="flood")]
+    schedule = agents[0]._setting.learning["schedule"]
+    step, origin = next((t, o) for t, said in enumerate(schedule) for o in [said[LIAR]] if o not in (LIAR,))
+    own = agents[origin]._problem.gradient(np.zeros(P))
+    sent, stopped = told(
+        agents,
+        RING,
+        lambda r, _: changed(r, np.full(P, 666.0)) if (r.sender, r.round) == (LIAR, step) else r,
+    )
+    assert origin in stopped
+    assert "more than one form" in str(stopped[origin])
+    for release in sent:
+        if release.sender == origin and schedule[release.round or 0][origin] == origin:
+            np.testing.assert_array_equal(release.vector, own)
+
+
+def test_a_flood_that_is_restored_still_finds_a_second_form() -> None:
+    flood = Flood(0, [[0, 1, 2], [1, 2, 1]], 2)
+    flood.begin(np.ones(2))
+    flood.hear(0, 1, np.full(2, 3.0))
+    again = Flood(0, [[0, 1, 2], [1, 2, 1]], 2)
+    again.restore(flood.snapshot())
+    again.hear(1, 2, np.full(2, 4.0))
+    assert again.disputed == {1}
+    np.testing.assert_array_equal(again.table[1], [3.0, 3.0])
