@@ -167,6 +167,11 @@ class Algorithm(Agent):
         return {}
 
     @classmethod
+    def why_not_allocated(cls, settings: Any) -> str | None:  # noqa: ARG003
+        """Why these settings leave ``privacy.allocation`` without effect; None: it has one, where ``allocates``."""
+        return None
+
+    @classmethod
     def foresee(cls, learning: Mapping[str, Any], updates: int, network: Network) -> tuple[str, ...]:  # noqa: ARG003
         """What theory warns of before a run with these settings in every agent."""
         return ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -42,7 +43,7 @@ def _line(problem: Any, root: type[BaseModel]) -> str:
 def _unknown(location: list[str], value: Any, root: type[BaseModel]) -> str:
     setting = ".".join(location)
     if location[0] == "learning" and (used := users_of(location[-1])):
-        return f"{setting} = {shown(value)}: not used by {_chosen(root)}, but by {', '.join(used)}"
+        return f"{setting} = {shown(value)}: {_misplaced(location[-1], root, used)}"
     if len(location) == 1:
         known = list(root.model_fields)
         prefix, kind = "", "section"
@@ -55,6 +56,14 @@ def _unknown(location: list[str], value: Any, root: type[BaseModel]) -> str:
         owners = [name for name in root.model_fields if location[-1] in _fields(root, name)]
         hint = f"did you mean {owners[0]}.{location[-1]}?" if owners else hint
     return f"{setting} is not a known {kind}; {hint}"
+
+
+def _misplaced(name: str, root: type[BaseModel], used: Sequence[str]) -> str:
+    """Where a setting that some algorithms have belongs, or that the chosen one does not have it."""
+    for table in (("learning",), ("learning", "parameters")):
+        if name in _section_type(root, *table).model_fields:
+            return f"it belongs in [{'.'.join(table)}]"
+    return f"{_chosen(root)} does not use it (used by {', '.join(used)}); leave it out"
 
 
 def _chosen(root: type[BaseModel]) -> str:

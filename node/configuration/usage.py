@@ -21,6 +21,7 @@ _DRAWN = ("random-regular", "erdos-renyi", "watts-strogatz", "barabasi-albert", 
 def unused(c: Configuration) -> dict[str, str]:
     """Each setting, given or not, that changes nothing in this configuration, with the reason."""
     parts = {
+        "run": _run(c),
         "learning": _learning(c),
         "privacy": _privacy(c),
         "clock": _clock(c),
@@ -46,9 +47,17 @@ def _those(attribute: str) -> str:
     return ", ".join(name for name in KNOWN if getattr(algorithm(name), attribute))
 
 
+def _run(c: Configuration) -> dict[str, str]:
+    if c.private:
+        return {}
+    return {"simulation": 'privacy.mechanism is "none", so no noise is drawn (name a mechanism, or leave both out)'}
+
+
 def _learning(c: Configuration) -> dict[str, str]:
     chosen, own = algorithm(c.learning.algorithm), settings_of(c.learning)
-    found = {}
+    found, weight = {}, chosen.finish_weight
+    if weight is not None and weight in type(c.learning).model_fields and not c.learning.finish:
+        found[weight] = "learning.finish is false, and it weighs the free finish alone"
     if not chosen.uses_smoothness:
         found["smoothness"] = f"no step of {chosen.name} rests on it (used by {_those('uses_smoothness')})"
     if not chosen.finishes:
@@ -57,7 +66,11 @@ def _learning(c: Configuration) -> dict[str, str]:
 
 
 def _privacy(c: Configuration) -> dict[str, str]:
-    privacy, chosen, masked = c.privacy, algorithm(c.learning.algorithm), c.learning.get("aggregation") == "masked-sum"
+    privacy, chosen, own = c.privacy, algorithm(c.learning.algorithm), settings_of(c.learning)
+    masked, why_not = (
+        c.learning.get("aggregation") == "masked-sum",
+        None if own is None else chosen.why_not_allocated(own),
+    )
     found = {}
     if not c.private:
         why = 'privacy.mechanism is "none" (name a mechanism: laplace, gaussian, gamma-norm)'
@@ -65,6 +78,8 @@ def _privacy(c: Configuration) -> dict[str, str]:
     elif not chosen.allocates:
         why = f"{chosen.name} divides its budget by itself (used by {_those('allocates')})"
         found = {"allocation": why, "r": why}
+    elif why_not is not None:
+        found = dict.fromkeys(("allocation", "r"), why_not)
     elif privacy.allocation == "uniform":
         found = {"r": 'privacy.allocation = "uniform" has no rate'}
     if len(chosen.observers) < 2:
@@ -108,6 +123,8 @@ def _network(c: Configuration) -> dict[str, str]:
     if algorithm(c.learning.algorithm).activation is not Activation.ROUNDS:
         why = f"{c.learning.algorithm} has no rounds in which an agent waits for its neighbours"
         found |= {"silent": why, "on_silent": why}
+    elif network.on_silent == "wait":
+        found["silent"] = 'network.on_silent = "wait" has no deadline (used by "stop" and "carry-on")'
     if network.bandwidth is None and all(link.bandwidth is None for link in network.link):
         found |= dict.fromkeys(("bucket", "queue"), "no network.bandwidth limits what passes")
     if network.reordering == 0 and not any(link.reordering for link in network.link):

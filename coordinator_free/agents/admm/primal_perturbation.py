@@ -79,6 +79,12 @@ class PrimalPerturbation(Admm):
 
         return calibrate_with_pure_end(mechanism, releases, epsilon, delta, dimension)
 
+    @classmethod
+    def why_not_allocated(cls, settings: Any) -> str | None:
+        if settings.last_round != "dvp":
+            return None
+        return 'with learning.last_round = "dvp" all rounds but the last share the budget evenly'
+
     def _anchor(self) -> FloatArray:
         if not self._as_published:
             return self._own

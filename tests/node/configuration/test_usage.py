@@ -104,6 +104,7 @@ def table(name: str, changes: dict[str, Any] | None = None) -> dict[str, Any]:
         "learning": {"algorithm": name, "loss": "logistic", **NEEDED[name]},
         "clock": {"updates": 4},
         "privacy": {},
+        "network": {},
     }
     if algorithm(name).uses_smoothness:
         made["learning"]["smoothness"] = 2.0
@@ -151,15 +152,18 @@ def test_every_setting_is_used_or_refused(name: str) -> None:
     for path, value in PATHS.items():
         if path == "learning.loss" and "loss" in NEEDED[name]:
             continue
-        changed = table(name, {path: value})
+        changed, without = table(name, {path: value}), before
         if path == "privacy.r":
             changed["privacy"]["allocation"] = "increasing"
+        if path == f"learning.{algorithm(name).finish_weight}":
+            changed["learning"]["finish"] = True
+            without = given_to_agents(repr(table(name, {path: 9.0, "learning.finish": True})))
         if path == "learning.aggregation" and name in users_of("push_rounds"):
             changed["learning"]["push_rounds"] = 5
         try:
             configuration = from_table(changed)
             assert path not in unused(configuration)
-            if given_to_agents(repr(changed)) == before:
+            if given_to_agents(repr(changed)) == without:
                 wrong.append(path)
         except ValueError as error:
             if path.rpartition(".")[2] not in str(error):
@@ -200,6 +204,22 @@ REFUSED = [
     ("coordinate-descent", {"privacy.as_published": True}, ["privacy.as_published is not a known setting"]),
     ("admm", {"privacy.clip": 1.0}, ["privacy.clip = 1.0", "privacy.mechanism"]),
     ("pvp", {"clock.rate": 3.0}, ["clock.rate = 3.0", "coordinate-descent"]),
+    ("admm", {"learning.kappa": 0.5}, ["learning.kappa = 0.5", "learning.finish is false"]),
+    ("coordinate-descent", {"learning.finish_mu": 0.5}, ["learning.finish_mu = 0.5", "learning.finish is false"]),
+    (
+        "pvp",
+        {"learning.last_round": "dvp", "privacy.allocation": "increasing", "privacy.r": 0.9},
+        ['privacy.allocation = "increasing"', 'learning.last_round = "dvp"'],
+    ),
+    (
+        "dvp",
+        {"privacy.allocation": "increasing", "privacy.r": 0.9},
+        ['privacy.allocation = "increasing"', "dvp divides its budget by itself", "used by", "coordinate-descent"],
+    ),
+    ("pvp", {"network.silent": 5.0}, ["network.silent = 5.0", 'network.on_silent = "wait"']),
+    ("admm", {"run.simulation": True}, ["run.simulation = true", 'privacy.mechanism is "none"']),
+    ("propagation", {"learning.parameters.anchor": "zero"}, ["learning.parameters.anchor", "belongs in [learning]"]),
+    ("warm-start", {"learning.warm_clip": 1.0}, ["learning.warm_clip", "belongs in [learning.parameters]"]),
     ("coordinate-descent", {"topology.seed": 3}, ["topology.seed = 3", "random-regular"]),
 ]
 
