@@ -48,7 +48,7 @@ from node.places import agent_folder, shard_path
 from node.traffic.run_logs import frames_of
 from node.wire import Parts, Refused, decode
 from node.worlds import launcher, steps
-from node.worlds.watch import Progress
+from node.worlds.progress import Progress
 
 AGENTS = 6
 UPDATES = 80

@@ -26,8 +26,8 @@ import numpy as np
 from node.configuration.reading import from_table
 from node.configuration.sections import Configuration
 from node.folder.journal import read_journal
+from node.folder.watch import Watch
 from node.worlds import launcher, steps
-from node.worlds.watch import Watch
 
 SECONDS = 5.0
 LASTING = 15.0

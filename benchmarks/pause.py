@@ -27,9 +27,9 @@ from cluster import finals_of
 from node.configuration.reading import from_table
 from node.faults.log import read_faults
 from node.folder.run import read_run
+from node.folder.watch import Watch
 from node.traffic.run_logs import releases_of
 from node.worlds import launcher, steps
-from node.worlds.watch import Watch
 
 AGENTS, RATE = 10, 20.0
 FIRST = 10

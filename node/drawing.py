@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -90,7 +91,7 @@ def plain_sizes(axis: Axes, records: FloatArray) -> None:
     axis.set_xlim(smallest * 0.9, largest * 1.1)
 
 
-def floats(values: list[float | None]) -> FloatArray:
+def floats(values: Sequence[float | None]) -> FloatArray:
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 

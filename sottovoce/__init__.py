@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from node.folder.manifest import Manifest, RunFolderError
     from node.traffic.format import Frame, TrafficLogError
     from node.wire import Done, Hello
+    from node.worlds.progress import Progress
     from node.worlds.steps import RunFailure
-    from node.worlds.watch import Progress
     from sottovoce.budgets import Bought, calibrate, epsilon
     from sottovoce.configurations import configure, load
     from sottovoce.logs import Heard, listen, log_table, read_log
@@ -99,7 +99,7 @@ _PLACES = {
     "node.traffic.format": ("Frame", "TrafficLogError"),
     "node.wire": ("Done", "Hello"),
     "node.worlds.steps": ("RunFailure",),
-    "node.worlds.watch": ("Progress",),
+    "node.worlds.progress": ("Progress",),
     "sottovoce.budgets": ("Bought", "calibrate", "epsilon"),
     "sottovoce.configurations": ("configure", "load"),
     "sottovoce.logs": ("Heard", "listen", "log_table", "read_log"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from node.worlds import launcher, limits, steps
-from node.worlds.watch import Progress
+from node.worlds.progress import Progress
 from sottovoce.configurations import Source, as_configuration
 from sottovoce.runs import Run, open_run
 

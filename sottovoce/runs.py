@@ -22,6 +22,8 @@ from node.folder.manifest import Manifest, RunFolderError, read_json, read_manif
 from node.folder.run import read_final
 from node.folder.spending import Spending, spent
 from node.places import agent_folder
+from node.results.details import read_details
+from node.results.results import read_results
 from node.traffic.export import arrow_table, import_pyarrow
 from node.traffic.run_logs import frames_of
 from node.wire import Refused, decode
@@ -201,24 +203,19 @@ class Run:
         """The same table for a notebook."""
         from node.results.table import facts, model_rows
 
-        heads, rows, notes = model_rows(self.results, self._details)
+        results, details = read_results(self.folder), read_details(self.folder)
+        heads, rows, notes = model_rows(results, details)
         cells = "".join(f"<th>{html.escape(head)}</th>" for head in heads)
         lines = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-        told = [
-            f"<b>{html.escape(name)}</b> {html.escape(value)}" for name, value in facts(self.results, self._details)
-        ]
+        told = [f"<b>{html.escape(name)}</b> {html.escape(value)}" for name, value in facts(results, details)]
         below = "<br>".join([*told, *(html.escape(note) for note in notes)])
         title = html.escape(f"{self.manifest.name}: {self.agents} agents, {self.manifest.algorithm}")
         return f"<p>{title}</p><table><thead><tr>{cells}</tr></thead><tbody>{lines}</tbody></table><p>{below}</p>"
 
-    @cached_property
-    def _details(self) -> dict[str, Any]:
-        return read_json(self.folder / "details.json")
-
     def _table(self) -> Any:
         from node.results.table import render
 
-        return render(self.results, self._details)
+        return render(read_results(self.folder), read_details(self.folder))
 
 
 def open_run(folder: Path | str) -> Run:

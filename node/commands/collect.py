@@ -29,10 +29,11 @@ def collect(
     Example: sottovoce collect runs/hosts --parts parts
     """
     from node.folder.manifest import read_manifest
+    from node.folder.watch import Watch
+    from node.results.results import read_results
     from node.results.table import show
     from node.worlds import steps
     from node.worlds.parts import failures, gather
-    from node.worlds.watch import Watch
 
     run, parts = run.absolute(), parts.absolute()
     agents = read_manifest(run).agents
@@ -41,9 +42,9 @@ def collect(
     gather(run, parts)
     failed = failures(parts, agents)
     steps.score(run, Watch(world="containers" if wait else "hosts", failures=failed))
-    results = json.loads((run / "results.json").read_text())
+    results = read_results(run)
     if as_json:
-        print(json.dumps(results, indent=1))
+        print(json.dumps(results.to_json(), indent=1, allow_nan=False))
     else:
         show(run, results, Console())
     for failure in failed:

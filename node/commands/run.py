@@ -15,8 +15,9 @@ from rich.progress import Progress as Bars
 from node.configuration.reading import load
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
+from node.folder.watch import Watch
 from node.worlds import launcher, limits, steps
-from node.worlds.watch import Progress, Watch
+from node.worlds.progress import Progress
 
 
 def run(
@@ -58,9 +59,11 @@ def run(
         watch = _run_processes(configuration, folder, agents, console, fresh=not force)
     with console.status("scoring ..."):
         steps.score(folder, watch)
-    results = json.loads((folder / "results.json").read_text())
+    from node.results.results import read_results
+
+    results = read_results(folder)
     if as_json:
-        print(json.dumps(results, indent=1))
+        print(json.dumps(results.to_json(), indent=1, allow_nan=False))
     else:
         from node.results.table import show
 

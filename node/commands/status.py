@@ -12,8 +12,8 @@ from rich.console import Console
 from node.configuration.reading import load_dealt
 from node.folder.endings import failure_lines, failures_of
 from node.folder.manifest import read_manifest
+from node.folder.watch import Watch
 from node.worlds import launcher, orphan, steps
-from node.worlds.watch import Watch
 
 
 def status(

@@ -35,6 +35,7 @@ from node.folder.build import build
 from node.folder.keys import make_keys
 from node.folder.ledger import LedgerFile
 from node.folder.manifest import Manifest, Metric, Seeds
+from node.folder.plain import plain
 from node.folder.shard import setting, write_shard
 from node.folder.whole import write_new, write_whole
 from node.places import agent_folder, shard_path
@@ -99,9 +100,8 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> Manifest:
             LedgerFile.create(place / "ledger.jsonl", shard_digest, dealt.record, budget, plan)
     if c.encrypted:
         make_keys(building, [*range(preparation.agents), *([None] if c.eavesdropper.enabled else [])])
-    write_new(
-        building / "dealt.json", json.dumps({"data_digest": dealt.digest, "earlier_runs": earlier}, indent=1).encode()
-    )
+    about_the_data = {"data_digest": dealt.digest, "earlier_runs": plain(earlier)}
+    write_new(building / "dealt.json", json.dumps(about_the_data, indent=1, allow_nan=False).encode())
     manifest = Manifest(
         sottovoce=importlib.metadata.version("sottovoce"),
         run=bytes.fromhex(run),
@@ -124,7 +124,8 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> Manifest:
         warnings=tuple(preparation.warnings),
         build=build(),
     )
-    write_whole(building / "manifest.json", (json.dumps(manifest.to_json(), indent=1) + "\n").encode(), 0o644)
+    text = json.dumps(manifest.to_json(), indent=1, allow_nan=False) + "\n"
+    write_whole(building / "manifest.json", text.encode(), 0o644)
     return manifest
 
 

@@ -201,14 +201,14 @@ def over_processes(configuration: Configuration, folder: Path) -> Trial:
     finals = [read_final(folder, agent) for agent in range(preparation.agents)]
     finishes = [final["finish"] for final in finals if "finish" in final]
     spending = spent(folder) if configuration.private else None
-    summary = spending.as_results() if spending is not None else {}
+    epsilon = spending.as_results() if spending is not None else None
     return Trial(
         preparation=preparation,
         releases=[release for _, release in releases_of(folder).values()],
         models=np.stack([final["model"] for final in finals]),
         finishes=np.stack(finishes) if len(finishes) == len(finals) else None,
-        epsilon=summary.get("charged_max"),
-        accountant=summary.get("accountant"),
+        epsilon=None if epsilon is None else epsilon.charged_max,
+        accountant=None if epsilon is None else epsilon.accountant,
     )
 
 

@@ -6,18 +6,27 @@ A run is found by the digest of its data, in the folders beside a run's own.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from node.folder.spending import spent
 
 
-def earlier_runs(folder: Path, data_digest: str) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class EarlierRun:
+    """A run on the same data, and what its ledgers hold; no epsilons where its releases had no noise."""
+
+    run: str
+    """The name of its folder."""
+    epsilon_max: float | None
+    epsilon_mean: float | None
+    delta: float | None
+
+
+def earlier_runs(folder: Path, data_digest: str) -> list[EarlierRun]:
     """Runs beside ``folder`` (and what is in ``folder`` itself) that dealt the same rows, and what their ledgers hold.
 
     A run that was charged nothing is left out.
-
-    Each is {"run", "epsilon_max", "epsilon_mean", "delta"}; epsilons are None where releases had no noise.
     """
     found = []
     if not folder.parent.is_dir():
@@ -30,5 +39,6 @@ def earlier_runs(folder: Path, data_digest: str) -> list[dict[str, Any]]:
         if same:
             spending = spent(dealt.parent)
             if spending.charged:
-                found.append({"run": dealt.parent.name, **spending.summary()})
+                epsilon = spending.as_results()
+                found.append(EarlierRun(dealt.parent.name, epsilon.charged_max, epsilon.charged_mean, epsilon.delta))
     return found

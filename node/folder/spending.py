@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,17 @@ from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.ledger import Budget, Charge, LedgerError
 from coordinator_free.release import FloatArray
 from node.folder.ledger import LedgerFile
+
+
+@dataclass(frozen=True, slots=True)
+class SpentEpsilon:
+    """The ``epsilon`` of results.json; None without a budget, and where something was released without noise."""
+
+    budget: float | None
+    charged_max: float | None
+    charged_mean: float | None
+    delta: float | None
+    accountant: str | None
 
 
 @dataclass(frozen=True)
@@ -30,26 +40,17 @@ class Spending:
     charged: int
     """Indices charged over all agents, with noise or without."""
 
-    def as_results(self) -> dict[str, Any]:
-        """The ``epsilon`` of results.json; null without a budget."""
+    def as_results(self) -> SpentEpsilon:
+        """The ``epsilon`` of results.json."""
         known = self.budget is not None and len(self.epsilons) > 0
         largest = float(np.max(self.epsilons, initial=0.0))
-        return {
-            "budget": self.budget,
-            "charged_max": _finite(largest) if known else None,
-            "charged_mean": _finite(min(float(np.mean(self.epsilons)), largest)) if known else None,
-            "delta": self.delta,
-            "accountant": self.accountant if known else None,
-        }
-
-    def summary(self) -> dict[str, Any]:
-        """For naming an earlier run: ``epsilon_max``, ``epsilon_mean`` and ``delta``."""
-        results = self.as_results()
-        return {
-            "epsilon_max": results["charged_max"],
-            "epsilon_mean": results["charged_mean"],
-            "delta": self.delta,
-        }
+        return SpentEpsilon(
+            budget=self.budget,
+            charged_max=_finite(largest) if known else None,
+            charged_mean=_finite(min(float(np.mean(self.epsilons)), largest)) if known else None,
+            delta=self.delta,
+            accountant=self.accountant if known else None,
+        )
 
 
 def spent(folder: Path) -> Spending:

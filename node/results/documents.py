@@ -1,25 +1,28 @@
-"""The two documents of a scored run: ``results.json``, which scripts rely on, and ``details.json``."""
+"""The two documents of a scored run, made of its scores, its ledgers, its logs and what its processes counted."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from coordinator_free.release import FloatArray
 from coordinator_free.theory.staleness import Staleness
+from node.drawing import floats
 from node.faults.log import read_faults
 from node.folder.counted import Counted
+from node.folder.earlier_runs import EarlierRun
 from node.folder.endings import failures_of
 from node.folder.manifest import read_json
-from node.folder.plain import plain
 from node.folder.run import RunFolder
 from node.folder.spending import Spending
+from node.folder.watch import Watch, read_watch
 from node.results.curve import Curve
+from node.results.details import AgentColumns, CurvePoints, Details, Quarter
 from node.results.heard import Heard
+from node.results.results import Duration, LinkCounts, Memory, ModelAges, NetworkCounts, Results, Wire
 from node.results.scores import Scores, mean_of, number
 
 NOT_COVERED = (
@@ -27,8 +30,6 @@ NOT_COVERED = (
     "together, finish and every other figure on held-out rows",
     "finish models, which are never released",
 )
-VERSION = 1
-"""Of ``results.json``, as ``node/schemas/results.schema.json`` describes it; documents without one are older."""
 
 
 def results_of(
@@ -38,34 +39,32 @@ def results_of(
     heard: Heard | None,
     counted: Sequence[Counted | None],
     optimum_gap: float | None,
-) -> dict[str, Any]:
-    """Make ``results.json``. ``watch.json``, if there is one, says what only a launcher knows."""
-    watch = read_json(run.folder / "watch.json")
-    summaries = {kind: scores.summary(kind) for kind in ("alone", "together", "released_average", "finish", "pooled")}
-    return {
-        "version": VERSION,
-        "algorithm": run.configuration.learning.algorithm,
-        "world": watch.get("world", "processes"),
-        "agents": run.agents,
-        "metric": plain(run.manifest.metric),
-        **summaries,
-        "optimum_gap": number(optimum_gap),
-        "epsilon": spending.as_results(),
-        "capture": heard.capture if heard is not None else None,
-        "wire": {
-            "bytes": sum(count.bytes for count in counted if count is not None),
-            "dropped_by_reason": dict(_dropped(counted)),
-        },
-        "time": {
-            "ready_s": _ready(watch, counted),
-            "wall_s": watch.get("wall_s") or (heard.seconds if heard else None),
-        },
-        "memory": {"pss_mb_per_agent": _memory(counted)},
-        "failures": watch["failures"] if "failures" in watch else failures_of(run.folder, range(run.agents)),
-        "network": _network(counted, read_faults(run.folder)),
-        "staleness": _staleness(heard.staleness if heard is not None else None),
-        "public_assumptions": list(run.manifest.public_assumptions),
-    }
+) -> Results:
+    """Make the results. ``watch.json``, if there is one, says what only a launcher knows."""
+    watch = read_watch(run.folder)
+    failures = failures_of(run.folder, range(run.agents)) if watch is None else watch.failures
+    wall_s = None if watch is None else watch.wall_s
+    return Results(
+        algorithm=run.configuration.learning.algorithm,
+        world="processes" if watch is None else watch.world,
+        agents=run.agents,
+        metric=run.manifest.metric,
+        alone=scores.summary("alone"),
+        together=scores.summary("together"),
+        released_average=scores.summary("released_average"),
+        finish=scores.summary("finish"),
+        pooled=scores.summary("pooled"),
+        optimum_gap=number(optimum_gap),
+        epsilon=spending.as_results(),
+        capture=heard.capture if heard is not None else None,
+        wire=Wire(sum(count.bytes for count in counted if count is not None), dict(_dropped(counted))),
+        time=Duration(_ready(watch, counted), wall_s or (heard.seconds if heard else None)),
+        memory=Memory(_memory(counted)),
+        failures=tuple(failures),
+        network=_network(counted, read_faults(run.folder)),
+        staleness=_staleness(heard.staleness if heard is not None else None),
+        public_assumptions=run.manifest.public_assumptions,
+    )
 
 
 def details_of(
@@ -75,50 +74,53 @@ def details_of(
     heard: Heard | None,
     counted: Sequence[Counted | None],
     ridge: tuple[float, FloatArray] | None,
-) -> dict[str, Any]:
-    """Make ``details.json``: what tables, pictures and the report show besides the results."""
-    kinds = scores.kinds
+) -> Details:
+    """Make the details: what tables, pictures and the report show besides the results."""
+    earlier = read_json(run.folder / "dealt.json").get("earlier_runs", [])
+    sent = [None if count is None else count.sent for count in counted]
+    sizes = [None if count is None else count.bytes for count in counted]
+    return Details(
+        record=run.manifest.record,
+        private=run.configuration.private,
+        simulation=run.manifest.simulation,
+        not_covered_by_epsilon=NOT_COVERED if run.configuration.private else (),
+        warnings=run.manifest.warnings,
+        earlier_runs=tuple(EarlierRun(**earlier_run) for earlier_run in earlier),
+        zero=scores.summary("zero"),
+        best_ridge=scores.summary("best_ridge"),
+        best_ridge_multiple=ridge[0] if ridge is not None else None,
+        quarters=_quarters(scores),
+        capture=heard.words if heard is not None else None,
+        releases_per_agent=mean_of(floats(sent)),
+        bytes_per_agent=mean_of(floats(sizes)),
+        curve=None if heard is None or heard.curve is None else _curve(heard.curve, heard.ages),
+        agents=AgentColumns(
+            name=run.manifest.names,
+            records=tuple(int(m) for m in scores.records),
+            test_records=tuple(len(rows.y_test) for rows in run.rows),
+            scores={kind: _numbers(values) for kind, values in scores.kinds.items()},
+            epsilon=_numbers(spending.epsilons),
+            releases=tuple(sent),
+            bytes=tuple(sizes),
+        ),
+    )
+
+
+def _quarters(scores: Scores) -> tuple[Quarter, ...]:
     quarters = []
     for group in scores.quarters():
         sizes = scores.records[group]
-        means = {kind: mean_of(values[group]) for kind, values in kinds.items()}
-        quarters.append({"agents": int(group.size), "records": [int(sizes.min()), int(sizes.max())], **means})
-    return {
-        "record": run.manifest.record,
-        "private": run.configuration.private,
-        "simulation": run.manifest.simulation,
-        "not_covered_by_epsilon": list(NOT_COVERED) if run.configuration.private else [],
-        "warnings": list(run.manifest.warnings),
-        "earlier_runs": read_json(run.folder / "dealt.json").get("earlier_runs", []),
-        "zero": scores.summary("zero"),
-        "best_ridge": scores.summary("best_ridge"),
-        "best_ridge_multiple": ridge[0] if ridge is not None else None,
-        "quarters": quarters,
-        "capture": heard.words if heard is not None else None,
-        "releases_per_agent": mean_of(
-            np.array([math.nan if count is None else float(count.sent) for count in counted])
-        ),
-        "bytes_per_agent": mean_of(np.array([math.nan if c is None else float(c.bytes) for c in counted])),
-        "curve": None if heard is None or heard.curve is None else _curve(heard.curve, heard.ages),
-        "agents": {
-            "name": list(run.manifest.names),
-            "records": [int(m) for m in scores.records],
-            "test_records": [len(rows.y_test) for rows in run.rows],
-            **{kind: [number(value) for value in values] for kind, values in kinds.items()},
-            "epsilon": [number(value) for value in spending.epsilons],
-            "releases": [None if count is None else count.sent for count in counted],
-            "bytes": [None if count is None else count.bytes for count in counted],
-        },
-    }
+        means = {kind: mean_of(values[group]) for kind, values in scores.kinds.items()}
+        quarters.append(Quarter(int(group.size), (int(sizes.min()), int(sizes.max())), means))
+    return tuple(quarters)
 
 
-def _curve(curve: Curve, ages: Sequence[float]) -> dict[str, list[float | None]]:
-    return {
-        "releases": [number(value) for value in curve.releases],
-        "gap": [number(value) for value in curve.gap],
-        "metric": [number(value) for value in curve.metric],
-        "age": [number(value) for value in ages],
-    }
+def _numbers(values: Iterable[float]) -> tuple[float | None, ...]:
+    return tuple(number(value) for value in values)
+
+
+def _curve(curve: Curve, ages: Sequence[float]) -> CurvePoints:
+    return CurvePoints(_numbers(curve.releases), _numbers(curve.gap), _numbers(curve.metric), _numbers(ages))
 
 
 def _dropped(counted: Sequence[Counted | None]) -> Counter[str]:
@@ -128,22 +130,22 @@ def _dropped(counted: Sequence[Counted | None]) -> Counter[str]:
     return total
 
 
-def _network(counted: Sequence[Counted | None], faults: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _network(counted: Sequence[Counted | None], faults: Sequence[Mapping[str, Any]]) -> NetworkCounts | None:
     """What network conditions did on each link, in releases, and which faults happened; None without either."""
     if not faults and not any(count is not None and count.links is not None for count in counted):
         return None
     links = [
-        {"from": int(sender), "to": count.agent, **{key: link[key] for key in link if key != "lost_first"}}
+        LinkCounts(int(sender), count.agent, {key: link[key] for key in link if key != "lost_first"})
         for count in counted
         if count is not None
         for sender, link in (count.links or {}).items()
     ]
-    return {"links": links, "faults": faults}
+    return NetworkCounts(tuple(links), tuple(faults))
 
 
-def _ready(watch: dict[str, Any], counted: Sequence[Counted | None]) -> float | None:
-    if watch.get("ready_s") is not None:
-        return float(watch["ready_s"])
+def _ready(watch: Watch | None, counted: Sequence[Counted | None]) -> float | None:
+    if watch is not None and watch.ready_s is not None:
+        return watch.ready_s
     times = [count.ready_s for count in counted if count is not None and count.ready_s]
     return max(times, default=None)
 
@@ -153,16 +155,16 @@ def _memory(counted: Sequence[Counted | None]) -> float | None:
     return float(np.mean(sizes)) / 1024 if sizes else None
 
 
-def _staleness(found: Staleness | None) -> dict[str, Any] | None:
+def _staleness(found: Staleness | None) -> ModelAges | None:
     """Return the ages of the models that were used, in releases of their senders; None where none was received."""
     if found is None:
         return None
-    return {
-        "mean": found.mean,
-        "median": found.quantile(0.5),
-        "p95": found.quantile(0.95),
-        "max": found.largest,
-        "ages": found.ages,
-        "histogram": [[int(age), int(found.counts[age])] for age in np.flatnonzero(found.counts)],
-        "agents": [number(mean) for mean in found.means],
-    }
+    return ModelAges(
+        mean=found.mean,
+        median=found.quantile(0.5),
+        p95=found.quantile(0.95),
+        max=found.largest,
+        ages=found.ages,
+        histogram=tuple((int(age), int(found.counts[age])) for age in np.flatnonzero(found.counts)),
+        agents=_numbers(found.means),
+    )

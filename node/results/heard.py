@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.problem.losses import Loss
@@ -12,6 +11,7 @@ from coordinator_free.release import FloatArray, Release
 from coordinator_free.theory.staleness import Ages, Staleness
 from node.folder.run import RunFolder
 from node.results.curve import Curve, CurveRecorder
+from node.results.results import Captured
 from node.traffic.completeness import CaptureCounter
 from node.traffic.run_logs import frames_of, logs_of
 from node.wire import message
@@ -21,7 +21,7 @@ from node.wire import message
 class Heard:
     """What one pass over the traffic logs gives; ``words`` is the capture in one line, ``seconds`` its length."""
 
-    capture: dict[str, Any]
+    capture: Captured
     words: str
     curve: Curve | None
     released_average: FloatArray | None
@@ -60,4 +60,4 @@ def listen(run: RunFolder, judge: Loss, best: FloatArray | None) -> Heard | None
         curve, average = recorder.finished(), recorder.released_average
         if len(means) < len(curve.releases):
             means.append(ages.mean_since())
-    return Heard(verdict.as_results(), verdict.in_words(), curve, average, seconds, ages.staleness, means)
+    return Heard(Captured(**verdict.as_results()), verdict.in_words(), curve, average, seconds, ages.staleness, means)

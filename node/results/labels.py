@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from node.results.details import Details
+from node.results.results import Results
 
 COLOURS = {
     "together": "#1f77b4",
@@ -23,14 +24,14 @@ LABELS = {
 NOT_COVERED = "from local data: not covered by epsilon"
 
 
-def sign_of(results: dict[str, Any]) -> float:
+def sign_of(results: Results) -> float:
     """1 where a larger metric is better, else -1: a difference times this is a gain."""
-    return 1.0 if results["metric"]["larger_is_better"] else -1.0
+    return 1.0 if results.metric.larger_is_better else -1.0
 
 
-def marked(text: str, details: dict[str, Any]) -> str:
+def marked(text: str, details: Details) -> str:
     """The text, and in a private run that the figures are not private."""
-    return f"{text}; {NOT_COVERED}" if details["private"] else text
+    return f"{text}; {NOT_COVERED}" if details.private else text
 
 
 def metric_name(name: str) -> str:

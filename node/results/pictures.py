@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from node.drawing import INK, floats, name_at_the_edge, new_figure, plain_sizes, shown_range, spans_decades, titled
+from node.results.details import Details
 from node.results.labels import COLOURS, LABELS, marked, metric_name, sign_of
+from node.results.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def convergence_figure(results: dict[str, Any], details: dict[str, Any]) -> Figure | None:
+def convergence_figure(results: Results, details: Details) -> Figure | None:
     """Draw gap and metric over releases per agent, as an eavesdropper could follow them; None without a log."""
-    curve = details["curve"]
-    if curve is None or len(curve["releases"]) < 2:
+    curve = details.curve
+    if curve is None or len(curve.releases) < 2:
         return None
-    gap = floats(curve["gap"])
+    gap = floats(curve.gap)
     figure, axes = new_figure(2 if gap.size else 1)
-    at = floats(curve["releases"])
+    at = floats(curve.releases)
     if gap.size:
         left = axes[0]
         left.plot(at, gap, color=COLOURS["together"], linewidth=2)
@@ -31,31 +33,33 @@ def convergence_figure(results: dict[str, Any], details: dict[str, Any]) -> Figu
         titled(left, "Relative gap to the optimum", "1 is where everybody starts, 0 is the objective's optimum")
         left.set_xlabel("releases per agent")
     right = axes[-1]
-    right.plot(at, floats(curve["metric"]), color=COLOURS["together"], linewidth=2)
-    names = [kind for kind in ("alone", "pooled", "finish") if results[kind] is not None]
-    marks = [(results[kind]["mean"], LABELS[kind], COLOURS[kind]) for kind in names]
-    marks.append((curve["metric"][-1], "released models", COLOURS["together"]))
-    for value, _, colour in marks[:-1]:
+    right.plot(at, floats(curve.metric), color=COLOURS["together"], linewidth=2)
+    shown = {kind: results.summary(kind) for kind in ("alone", "pooled", "finish")}
+    marks = [(summary.mean, LABELS[kind], COLOURS[kind]) for kind, summary in shown.items() if summary is not None]
+    for value, _, colour in marks:
         right.axhline(value, color=colour, linewidth=1.2, linestyle=(0, (4, 3)))
-    name_at_the_edge(right, marks, [value for value in curve["metric"] if value is not None])
-    metric = results["metric"]
-    better = "higher" if metric["larger_is_better"] else "lower"
-    titled(right, f"Mean {metric_name(metric['name'])} on held-out rows", marked(f"{better} is better", details))
+    last = curve.metric[-1]
+    if last is not None:
+        named = [*marks, (last, "released models", COLOURS["together"])]
+        name_at_the_edge(right, named, [value for value in curve.metric if value is not None])
+    metric = results.metric
+    better = "higher" if metric.larger_is_better else "lower"
+    titled(right, f"Mean {metric_name(metric.name)} on held-out rows", marked(f"{better} is better", details))
     right.set_xlabel("releases per agent")
     return figure
 
 
-def gain_figure(results: dict[str, Any], details: dict[str, Any]) -> Figure | None:
+def gain_figure(results: Results, details: Details) -> Figure | None:
     """Draw each agent's gain over learning alone, by its number of records; None where nobody knows that gain."""
-    agents = details["agents"]
-    kinds = [kind for kind in ("together", "finish") if kind in agents]
-    if not kinds or "alone" not in agents:
+    agents, scores = details.agents, details.agents.scores
+    kinds = [kind for kind in ("together", "finish") if kind in scores]
+    if not kinds or "alone" not in scores:
         return None
-    records = floats(agents["records"])
+    records = floats(agents.records)
     figure, axes = new_figure(1)
     axis = axes[0]
     axis.axhline(0, color=INK, linewidth=1)
-    gains = {kind: sign_of(results) * (floats(agents[kind]) - floats(agents["alone"])) for kind in kinds}
+    gains = {kind: sign_of(results) * (floats(scores[kind]) - floats(scores["alone"])) for kind in kinds}
     low, high = shown_range(np.concatenate(list(gains.values())))
     marks = []
     beyond = False
@@ -69,10 +73,11 @@ def gain_figure(results: dict[str, Any], details: dict[str, Any]) -> Figure | No
         for marker, edge, outside in (("v", low, gain < low), ("^", high, gain > high)):
             axis.scatter(records[outside], np.full(outside.sum(), edge), s=30, color=COLOURS[kind], marker=marker)
         # One thick line a quarter of the agents, over the sizes that it holds.
-        for quarter in details["quarters"]:
-            if quarter[kind] is not None and quarter["alone"] is not None:
-                mean = sign_of(results) * (quarter[kind] - quarter["alone"])
-                axis.plot(quarter["records"], [mean, mean], color=COLOURS[kind], linewidth=3, solid_capstyle="round")
+        for quarter in details.quarters:
+            own, alone = quarter.means[kind], quarter.means["alone"]
+            if own is not None and alone is not None:
+                mean = sign_of(results) * (own - alone)
+                axis.plot(quarter.records, [mean, mean], color=COLOURS[kind], linewidth=3, solid_capstyle="round")
         marks.append((kind, float(np.mean(gain[good])), float(np.min(gain[good]))))
         beyond = beyond or bool((good & ~inside).any())
     if not marks:
@@ -82,7 +87,7 @@ def gain_figure(results: dict[str, Any], details: dict[str, Any]) -> Figure | No
     plain_sizes(axis, records)
     axis.set_ylim(low - 0.04 * (high - low), high + 0.04 * (high - low))
     axis.set_xlabel("the agent's training records")
-    axis.set_ylabel(f"gain in {metric_name(results['metric']['name'])} over learning alone")
+    axis.set_ylabel(f"gain in {metric_name(results.metric.name)} over learning alone")
     below = "above 0 is better; thick: means of quarters" + ("; triangles: beyond" if beyond else "")
     titled(axis, "What telling neighbours gained, by dataset size", marked(below, details))
     handles = [
@@ -102,6 +107,8 @@ def gain_figure(results: dict[str, Any], details: dict[str, Any]) -> Figure | No
     return figure
 
 
-def _of_the_smallest(kind: str, results: dict[str, Any]) -> str:
-    few, before = results[kind]["smallest_quarter"], results["alone"]["smallest_quarter"]
-    return "" if few is None or before is None else f", smallest quarter {sign_of(results) * (few - before):+.3f}"
+def _of_the_smallest(kind: str, results: Results) -> str:
+    own, alone = results.summary(kind), results.alone
+    if own is None or alone is None or own.smallest_quarter is None or alone.smallest_quarter is None:
+        return ""
+    return f", smallest quarter {sign_of(results) * (own.smallest_quarter - alone.smallest_quarter):+.3f}"

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from node.drawing import spans_decades
+from node.results.details import Details
 from node.results.labels import COLOURS, LABELS, marked, metric_name, sign_of
+from node.results.results import Results
 from node.results.staleness_picture import AGE_INK, bars
 from node.results.table import caption, facts, model_rows
 
@@ -21,7 +23,7 @@ dd{margin-left:12rem}
 """
 
 
-def write_report(name: str, results: dict[str, Any], details: dict[str, Any]) -> bytes | None:
+def write_report(name: str, results: Results, details: Details) -> bytes | None:
     """The report; None where plotly is not installed."""
     try:
         import plotly.graph_objects as go
@@ -56,12 +58,12 @@ def write_report(name: str, results: dict[str, Any], details: dict[str, Any]) ->
     return "\n".join(parts).encode()
 
 
-def _about(results: dict[str, Any]) -> str:
-    world = "in one process (the twin)" if results["world"] == "twin" else f"in {results['agents']} processes"
-    return f"{results['algorithm']}, {results['agents']} agents {world}"
+def _about(results: Results) -> str:
+    world = "in one process (the twin)" if results.world == "twin" else f"in {results.agents} processes"
+    return f"{results.algorithm}, {results.agents} agents {world}"
 
 
-def _table(results: dict[str, Any], details: dict[str, Any]) -> str:
+def _table(results: Results, details: Details) -> str:
     heads, rows, notes = model_rows(results, details)
     head = "".join(f"<th>{html.escape(cell)}</th>" for cell in heads)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
@@ -70,53 +72,52 @@ def _table(results: dict[str, Any], details: dict[str, Any]) -> str:
     return f"<table><tr>{head}</tr>{body}</table>{above}{below}"
 
 
-def _gap(go: Any, details: dict[str, Any]) -> tuple[str, str, Any] | None:
-    curve = details["curve"]
-    if curve is None or not curve["gap"]:
+def _gap(go: Any, details: Details) -> tuple[str, str, Any] | None:
+    curve = details.curve
+    if curve is None or not curve.gap:
         return None
     figure = _figure(go)
-    figure.add_scatter(x=curve["releases"], y=curve["gap"], mode="lines", line={"color": COLOURS["together"]})
-    if spans_decades(np.array(curve["gap"], dtype=np.float64)):
+    figure.add_scatter(x=curve.releases, y=curve.gap, mode="lines", line={"color": COLOURS["together"]})
+    if spans_decades(np.array(curve.gap, dtype=np.float64)):
         figure.update_yaxes(type="log", exponentformat="power")
     figure.update_xaxes(title="releases per agent")
     return "Relative gap to the optimum", "1 is where everybody starts, 0 is the objective's optimum", figure
 
 
-def _metric(go: Any, results: dict[str, Any], details: dict[str, Any]) -> tuple[str, str, Any] | None:
-    curve = details["curve"]
+def _metric(go: Any, results: Results, details: Details) -> tuple[str, str, Any] | None:
+    curve = details.curve
     if curve is None:
         return None
     figure = _figure(go)
-    at = curve["releases"]
-    figure.add_scatter(
-        x=at, y=curve["metric"], mode="lines", name="released models", line={"color": COLOURS["together"]}
-    )
+    at = curve.releases
+    figure.add_scatter(x=at, y=curve.metric, mode="lines", name="released models", line={"color": COLOURS["together"]})
     for kind in ("alone", "pooled", "finish"):
-        if results[kind] is not None:
-            mean = results[kind]["mean"]
+        summary = results.summary(kind)
+        if summary is not None:
+            mean = summary.mean
             line = {"color": COLOURS[kind], "dash": "dash", "width": 1.5}
             figure.add_scatter(x=[at[0], at[-1]], y=[mean, mean], mode="lines", name=LABELS[kind], line=line)
     figure.update_xaxes(title="releases per agent")
-    better = "higher" if results["metric"]["larger_is_better"] else "lower"
-    title = f"Mean {metric_name(results['metric']['name'])} on held-out rows"
+    better = "higher" if results.metric.larger_is_better else "lower"
+    title = f"Mean {metric_name(results.metric.name)} on held-out rows"
     return title, marked(f"{better} is better", details), figure
 
 
-def _gain(go: Any, results: dict[str, Any], details: dict[str, Any]) -> tuple[str, str, Any] | None:
-    agents = details["agents"]
-    if "alone" not in agents:
+def _gain(go: Any, results: Results, details: Details) -> tuple[str, str, Any] | None:
+    agents = details.agents
+    if "alone" not in agents.scores:
         return None
     figure = _figure(go)
-    alone = np.array(agents["alone"], dtype=np.float64)
+    alone = np.array(agents.scores["alone"], dtype=np.float64)
     for kind in ("together", "finish"):
-        if kind in agents:
-            gain = sign_of(results) * (np.array(agents[kind], dtype=np.float64) - alone)
+        if kind in agents.scores:
+            gain = sign_of(results) * (np.array(agents.scores[kind], dtype=np.float64) - alone)
             figure.add_scatter(
-                x=agents["records"],
+                x=agents.records,
                 y=gain,
                 mode="markers",
                 name=LABELS[kind],
-                text=agents["name"],
+                text=agents.name,
                 hovertemplate="%{text}: %{x} records, %{y:+.3f}<extra></extra>",
                 marker={"color": COLOURS[kind], "opacity": 0.6},
             )
@@ -126,27 +127,27 @@ def _gain(go: Any, results: dict[str, Any], details: dict[str, Any]) -> tuple[st
     return "What telling neighbours gained, by dataset size", below, figure
 
 
-def _ages(go: Any, details: dict[str, Any]) -> tuple[str, str, Any] | None:
-    curve = details["curve"]
-    if curve is None or all(age is None for age in curve["age"]):
+def _ages(go: Any, details: Details) -> tuple[str, str, Any] | None:
+    curve = details.curve
+    if curve is None or all(age is None for age in curve.age):
         return None
     figure = _figure(go)
-    at = curve["releases"]
-    highest = 1.05 * max([1.0, *(age for age in curve["age"] if age is not None)])
-    what, values = ("relative gap", curve["gap"]) if curve["gap"] else ("metric", curve["metric"])
+    at = curve.releases
+    highest = 1.05 * max([1.0, *(age for age in curve.age if age is not None)])
+    what, values = ("relative gap", curve.gap) if curve.gap else ("metric", curve.metric)
     figure.add_scatter(x=at, y=values, mode="lines", name=what, line={"color": COLOURS["together"]})
-    figure.add_scatter(x=at, y=curve["age"], mode="lines", name="mean age", line={"color": AGE_INK}, yaxis="y2")
+    figure.add_scatter(x=at, y=curve.age, mode="lines", name="mean age", line={"color": AGE_INK}, yaxis="y2")
     figure.update_layout(yaxis2={"overlaying": "y", "side": "right", "range": [0, highest], "title": "releases"})
-    if curve["gap"] and spans_decades(np.array(curve["gap"], dtype=np.float64)):
+    if curve.gap and spans_decades(np.array(curve.gap, dtype=np.float64)):
         figure.update_layout(yaxis={"type": "log", "exponentformat": "power"})
     figure.update_xaxes(title="releases per agent")
     return "Convergence and the age of what was used", "how old the neighbours' models were, in their releases", figure
 
 
-def _histogram(go: Any, results: dict[str, Any]) -> tuple[str, str, Any] | None:
-    if results["staleness"] is None:
+def _histogram(go: Any, results: Results) -> tuple[str, str, Any] | None:
+    if results.staleness is None:
         return None
-    labels, shares = bars(np.array(results["staleness"]["histogram"], dtype=np.int64))
+    labels, shares = bars(np.array(results.staleness.histogram, dtype=np.int64))
     figure = _figure(go)
     figure.add_bar(x=labels, y=shares.tolist(), marker={"color": AGE_INK})
     figure.update_xaxes(title="age of a neighbour's model, in its releases", type="category")

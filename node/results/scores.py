@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from coordinator_free.problem import baselines
 from coordinator_free.release import FloatArray
+from node.results.results import Summary
 
 
 @dataclass(frozen=True)
@@ -20,12 +21,13 @@ class Scores:
     larger_is_better: bool
     kinds: dict[str, FloatArray]
 
-    def summary(self, kind: str) -> dict[str, float | None] | None:
-        """``{mean, worst, smallest_quarter}``, or None where no agent has a score of that kind."""
+    def summary(self, kind: str) -> Summary | None:
+        """The summary of a kind of model; None where no agent has a score of that kind."""
         scores = self.kinds.get(kind)
         if scores is None or not np.isfinite(scores).any():
             return None
-        return baselines.summary(scores, self.records.tolist(), larger_is_better=self.larger_is_better)
+        found = baselines.summary(scores, self.records.tolist(), larger_is_better=self.larger_is_better)
+        return Summary.from_json(found)
 
     def quarters(self) -> list[npt.NDArray[np.intp]]:
         """Agents by number of records, in four groups, the fewest first; the same number in agent order."""

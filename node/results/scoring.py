@@ -9,13 +9,11 @@ Rules that hold here:
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -32,15 +30,17 @@ from node.folder.tables import parquet
 from node.folder.whole import write_whole
 from node.plug_ins import find_here
 from node.processes import keep_private
+from node.results.details import Details, write_details
 from node.results.documents import details_of, results_of
 from node.results.heard import listen
+from node.results.results import Results, write_results
 from node.results.scores import Scores
 
 LARGEST_OPTIMUM = 100_000_000
 """Numbers in the Hessian's blocks above which the optimum is not computed."""
 
 
-def score(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def score(folder: Path) -> tuple[Results, Details]:
     """Judge a run; writes ``results.json``, ``details.json``, tables and pictures, and returns the first two."""
     run = read_run(folder)
     judge = loss(run.configuration.learning.loss)
@@ -129,15 +129,15 @@ def _is_consensus(run: RunFolder) -> bool:
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
-def _write(run: RunFolder, results: dict[str, Any], details: dict[str, Any]) -> None:
+def _write(run: RunFolder, results: Results, details: Details) -> None:
     from node.drawing import drawable, png
     from node.results.pictures import convergence_figure, gain_figure
     from node.results.report import write_report
     from node.results.staleness_picture import staleness_figure
 
     folder = run.folder
-    write_whole(folder / "results.json", (json.dumps(results, indent=1, allow_nan=False) + "\n").encode())
-    write_whole(folder / "details.json", (json.dumps(details, indent=1, allow_nan=False) + "\n").encode())
+    write_results(folder, results)
+    write_details(folder, details)
     pictures = (
         ("convergence.png", convergence_figure),
         ("gain.png", gain_figure),
@@ -147,8 +147,7 @@ def _write(run: RunFolder, results: dict[str, Any], details: dict[str, Any]) -> 
         figure = draw(results, details)
         if figure is not None:
             write_whole(folder / name, png(figure))
-    agents = details["agents"]
-    table = parquet({"agent": range(len(agents["name"])), **agents})
+    table = parquet({"agent": range(run.agents), **details.agents.to_json()})
     if table is not None:
         write_whole(folder / "results.parquet", table)
     report = write_report(run.manifest.name, results, details)

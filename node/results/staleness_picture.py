@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from coordinator_free.release import FloatArray
 from node.drawing import INK, floats, new_figure, spans_decades, titled
+from node.results.details import Details
 from node.results.labels import COLOURS, marked, metric_name
+from node.results.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,29 +23,29 @@ _SHOWN = 0.995
 """The part of the ages that the bars but the last show one by one."""
 
 
-def staleness_figure(results: dict[str, Any], details: dict[str, Any]) -> Figure | None:
+def staleness_figure(results: Results, details: Details) -> Figure | None:
     """Draw gap (or metric) over releases per agent with the mean age at the time, and the histogram of all ages.
 
     None where no model of a neighbour was used.
     """
-    found = results["staleness"]
+    found = results.staleness
     if found is None:
         return None
-    curve = details["curve"]
+    curve = details.curve
     figure, axes = new_figure(1 if curve is None else 2)
     if curve is not None:
         left = axes[0]
-        at, gap = floats(curve["releases"]), floats(curve["gap"])
-        metric = results["metric"]
-        name = "relative gap" if gap.size else f"mean {metric_name(metric['name'])}"
-        values = gap if gap.size else floats(curve["metric"])
+        at, gap = floats(curve.releases), floats(curve.gap)
+        metric = results.metric
+        name = "relative gap" if gap.size else f"mean {metric_name(metric.name)}"
+        values = gap if gap.size else floats(curve.metric)
         left.plot(at, values, color=COLOURS["together"], linewidth=2)
         if gap.size and spans_decades(gap):
             left.set_yscale("log")
         left.set_ylabel(name, color=COLOURS["together"])
         left.set_xlabel("releases per agent")
         right = left.twinx()
-        age = floats(curve["age"])
+        age = floats(curve.age)
         right.plot(at, age, color=AGE_INK, linewidth=1.6)
         # At least one release high, or a run in which nothing was old would look like a troubled one.
         right.set_ylim(0, 1.05 * max(1.0, float(np.max(age, where=np.isfinite(age), initial=0.0))))
@@ -54,7 +56,7 @@ def staleness_figure(results: dict[str, Any], details: dict[str, Any]) -> Figure
         below = "blue: falls as the run converges; orange: how old what it used was"
         titled(left, "Convergence and the age of what was used", below if gap.size else marked(below, details))
     axis = axes[-1]
-    labels, shares = bars(np.array(found["histogram"], dtype=np.int64))
+    labels, shares = bars(np.array(found.histogram, dtype=np.int64))
     axis.bar(np.arange(len(labels)), shares, color=AGE_INK, width=0.85)
     step = max(1, len(labels) // 10)
     shown = sorted({*range(0, len(labels) - step // 2 - 1, step), len(labels) - 1})
@@ -62,7 +64,7 @@ def staleness_figure(results: dict[str, Any], details: dict[str, Any]) -> Figure
     axis.grid(visible=False, axis="x")
     axis.set_xlabel("age of a neighbour's model, in its releases")
     axis.set_ylabel("share of the models used", color=INK)
-    below = f"mean {found['mean']:.2f}, median {found['median']}, 95% at most {found['p95']}, oldest {found['max']}"
+    below = f"mean {found.mean:.2f}, median {found.median}, 95% at most {found.p95}, oldest {found.max}"
     titled(axis, "How old the neighbours' models were", below)
     return figure
 

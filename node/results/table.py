@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -12,19 +11,19 @@ from rich.text import Text
 
 from coordinator_free.agents.registry import algorithm
 from node.folder.endings import failure_lines
-from node.folder.manifest import RunFolderError, read_json
+from node.folder.spending import SpentEpsilon
+from node.results.details import Details, read_details
 from node.results.labels import LABELS
+from node.results.results import NetworkCounts, Results
 
 ORDER = ("zero", "alone", "best_ridge", "together", "released_average", "finish", "pooled")
 
 QUARTERS = "ranges: quarters of the agents by their training records"
 
 
-def show(folder: Path, results: dict[str, Any], console: Console) -> None:
+def show(folder: Path, results: Results, console: Console) -> None:
     """Print the table of the run in ``folder``; raises `RunFolderError` if it was not judged yet."""
-    details = read_json(folder / "details.json")
-    if not details:
-        raise RunFolderError(f"{folder} has no results: details.json is missing")
+    details = read_details(folder)
     console.print(render(results, details))
     names = ("report.html", "convergence.png", "gain.png", "staleness.png")
     pictures = [name for name in names if (folder / name).exists()]
@@ -32,7 +31,7 @@ def show(folder: Path, results: dict[str, Any], console: Console) -> None:
         console.print(Text(f"\nlook at {folder / pictures[0]}{' ' if pictures[1:] else ''}{' '.join(pictures[1:])}"))
 
 
-def render(results: dict[str, Any], details: dict[str, Any]) -> RenderableType:
+def render(results: Results, details: Details) -> RenderableType:
     """The table, the facts below it, and the notes that must not be missed."""
     heads, rows, notes = model_rows(results, details)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), caption_justify="left")
@@ -50,128 +49,126 @@ def render(results: dict[str, Any], details: dict[str, Any]) -> RenderableType:
     return Group(Text(), table, Text(), below, *([Text(), *texts] if texts else []))
 
 
-def model_rows(results: dict[str, Any], details: dict[str, Any]) -> tuple[list[str], list[list[str]], list[str]]:
+def model_rows(results: Results, details: Details) -> tuple[list[str], list[list[str]], list[str]]:
     """Heads, rows and notes: each kind of model with its mean, its worst agent, and its mean by dataset size."""
-    quarters = details["quarters"] if caption(details) else []
-    heads = [_metric(results), "mean", "worst", *(_span(quarter["records"]) for quarter in quarters)]
+    quarters = details.quarters if caption(details) else []
+    heads = [_metric(results), "mean", "worst", *(_span(quarter.records) for quarter in quarters)]
     rows = []
     for kind in ORDER:
-        summary = results.get(kind) or details.get(kind)
+        summary = results.summary(kind) or details.summary(kind)
         if summary is None:
             continue
-        mark = " *" if details["private"] and kind == "finish" else ""
+        mark = " *" if details.private and kind == "finish" else ""
         rows.append(
             [
                 LABELS[kind] + mark,
-                _decimal(summary["mean"]),
-                _decimal(summary["worst"]),
-                *(_decimal(quarter.get(kind)) for quarter in quarters),
+                _decimal(summary.mean),
+                _decimal(summary.worst),
+                *(_decimal(quarter.means.get(kind)) for quarter in quarters),
             ]
         )
     return heads, rows, _notes(results, details)
 
 
-def caption(details: dict[str, Any]) -> str | None:
+def caption(details: Details) -> str | None:
     """What the ranges over the last columns are; None where sizes hardly differ, and so there are no such columns."""
-    sizes = [size for quarter in details["quarters"] for size in quarter["records"]]
+    sizes = [size for quarter in details.quarters for size in quarter.records]
     return QUARTERS if sizes and max(sizes) > 1.1 * min(sizes) else None
 
 
-def _notes(results: dict[str, Any], details: dict[str, Any]) -> list[str]:
+def _notes(results: Results, details: Details) -> list[str]:
     notes = []
-    if details["private"]:
-        if results["together"] is not None and algorithm(results["algorithm"]).releases_its_model:
+    if details.private:
+        if results.together is not None and algorithm(results.algorithm).releases_its_model:
             notes.append("together: each agent's last release, noise and all.")
-        if results["finish"] is not None:
+        if results.finish is not None:
             notes.append("* finish models are never released and not covered by epsilon: keep them where they are.")
         notes.append("Figures on held-out rows are computed from local data: not covered by epsilon either.")
-    if details["best_ridge"] is not None:
-        notes.append(
-            f"best ridge alone: lambda = {details['best_ridge_multiple']:.3g}/m_i, chosen on the held-out rows."
-        )
-    notes += details["warnings"]
-    for earlier in details["earlier_runs"]:
-        if earlier.get("epsilon_max") is not None:
+    if details.best_ridge is not None:
+        notes.append(f"best ridge alone: lambda = {details.best_ridge_multiple:.3g}/m_i, chosen on the held-out rows.")
+    notes += details.warnings
+    for earlier in details.earlier_runs:
+        if earlier.epsilon_max is not None and earlier.delta is not None:
             notes.append(
-                f"earlier run {earlier['run']} on the same data spent epsilon {earlier['epsilon_max']:.4g} "
-                f"at delta {earlier['delta']:.3g} (largest over agents): budgets add up."
+                f"earlier run {earlier.run} on the same data spent epsilon {earlier.epsilon_max:.4g} "
+                f"at delta {earlier.delta:.3g} (largest over agents): budgets add up."
             )
         else:
-            notes.append(f"earlier run {earlier['run']} on the same data released without noise.")
-    return notes + failure_lines(results["failures"])
+            notes.append(f"earlier run {earlier.run} on the same data released without noise.")
+    return notes + failure_lines(results.failures)
 
 
-def facts(results: dict[str, Any], details: dict[str, Any]) -> list[tuple[str, str]]:
+def facts(results: Results, details: Details) -> list[tuple[str, str]]:
     """What else the run's end says, one (name, value) a line."""
     found = []
-    if results["optimum_gap"] is not None:
-        found.append(("gap to optimum", f"{results['optimum_gap']:.3g} (1 at the start)"))
-    found.append(("privacy", _privacy(results["epsilon"], details)))
+    if results.optimum_gap is not None:
+        found.append(("gap to optimum", f"{results.optimum_gap:.3g} (1 at the start)"))
+    found.append(("privacy", _privacy(results.epsilon, details)))
     found.append(
         (
             "sent",
-            f"{_count(details['releases_per_agent'])} releases and {_size(details['bytes_per_agent'])} per agent",
+            f"{_count(details.releases_per_agent)} releases and {_size(details.bytes_per_agent)} per agent",
         )
     )
-    if details["capture"] is not None:
-        found.append(("capture", details["capture"]))
-    if results["wire"]["dropped_by_reason"]:
-        reasons = ", ".join(f"{reason} {count}" for reason, count in results["wire"]["dropped_by_reason"].items())
+    if details.capture is not None:
+        found.append(("capture", details.capture))
+    if results.wire.dropped_by_reason:
+        reasons = ", ".join(f"{reason} {count}" for reason, count in results.wire.dropped_by_reason.items())
         found.append(("dropped frames", reasons))
-    found += _network(results["network"] or {"links": [], "faults": []})
-    ages = results.get("staleness")
+    found += _network(results.network or NetworkCounts())
+    ages = results.staleness
     if ages is not None:
-        told = f"{ages['mean']:.2f} releases on average, {ages['median']} median, {ages['p95']} at 95%"
-        found.append(("age of models used", f"{told}, {ages['max']} at most"))
+        told = f"{ages.mean:.2f} releases on average, {ages.median} median, {ages.p95} at 95%"
+        found.append(("age of models used", f"{told}, {ages.max} at most"))
     found += _time_and_memory(results)
-    found += [("assumed public", assumption) for assumption in results["public_assumptions"]]
+    found += [("assumed public", assumption) for assumption in results.public_assumptions]
     return found
 
 
-def _network(network: dict[str, Any]) -> list[tuple[str, str]]:
+def _network(network: NetworkCounts) -> list[tuple[str, str]]:
     found = []
-    links = network["links"]
+    links = network.links
     if links:
         words = ("dropped", "duplicated", "late", "repeats")
-        told = ", ".join(f"{sum(link.get(word, 0) for link in links)} {word}" for word in words)
+        told = ", ".join(f"{sum(link.counts.get(word, 0) for link in links)} {word}" for word in words)
         found.append(("network", f"{told}, over {len(links)} links"))
-    if network["faults"]:
-        happened = Counter(fault["fault"] for fault in network["faults"] if "skipped" not in fault)
+    if network.faults:
+        happened = Counter(fault["fault"] for fault in network.faults if "skipped" not in fault)
         found.append(("faults", ", ".join(f"{count} {name}" for name, count in happened.items()) or "none happened"))
     return found
 
 
-def _time_and_memory(results: dict[str, Any]) -> list[tuple[str, str]]:
-    time = results["time"]
+def _time_and_memory(results: Results) -> list[tuple[str, str]]:
+    time = results.time
     parts = []
-    if time["ready_s"] is not None:
-        parts.append(f"ready after {time['ready_s']:.1f} s")
-    if time["wall_s"] is not None:
-        parts.append(f"{time['wall_s']:.1f} s in all")
-    if results["memory"]["pss_mb_per_agent"] is not None:
-        parts.append(f"{results['memory']['pss_mb_per_agent']:.1f} MB per agent")
+    if time.ready_s is not None:
+        parts.append(f"ready after {time.ready_s:.1f} s")
+    if time.wall_s is not None:
+        parts.append(f"{time.wall_s:.1f} s in all")
+    if results.memory.pss_mb_per_agent is not None:
+        parts.append(f"{results.memory.pss_mb_per_agent:.1f} MB per agent")
     return [("time and memory", ", ".join(parts))] if parts else []
 
 
-def _privacy(epsilon: dict[str, Any], details: dict[str, Any]) -> str:
-    if not details["private"]:
+def _privacy(epsilon: SpentEpsilon, details: Details) -> str:
+    if not details.private:
         return "none: releases carry no noise"
-    if epsilon["charged_max"] is None:
-        return f"unknown: something was released without noise, or no ledger is here, for {details['record']}"
+    if epsilon.charged_max is None:
+        return f"unknown: something was released without noise, or no ledger is here, for {details.record}"
     told = (
-        f"epsilon {epsilon['charged_max']:.4g} charged at most, {epsilon['charged_mean']:.4g} on average, "
-        f"of {epsilon['budget']:g} at delta {epsilon['delta']:.3g}, for {details['record']} ({epsilon['accountant']})"
+        f"epsilon {epsilon.charged_max:.4g} charged at most, {epsilon.charged_mean:.4g} on average, "
+        f"of {epsilon.budget:g} at delta {epsilon.delta:.3g}, for {details.record} ({epsilon.accountant})"
     )
-    if details["simulation"]:
+    if details.simulation:
         told += "; a simulation: whoever holds the seed sees through the noise"
     return told
 
 
-def _metric(results: dict[str, Any]) -> str:
-    return "RMSE" if results["metric"]["name"] == "rmse" else str(results["metric"]["name"])
+def _metric(results: Results) -> str:
+    return "RMSE" if results.metric.name == "rmse" else str(results.metric.name)
 
 
-def _span(records: list[int]) -> str:
+def _span(records: tuple[int, int]) -> str:
     return f"{records[0]}" if records[0] == records[1] else f"{records[0]}-{records[1]}"
 
 

@@ -25,12 +25,13 @@ from node.faults.injector import Faults
 from node.folder.endings import failure
 from node.folder.manifest import read_manifest
 from node.folder.status import State, read_overheard, read_status
+from node.folder.watch import Watch
 from node.places import EAVESDROPPER, agent_folder
 from node.sockets.agent_sockets import ipc_endpoint
 from node.worlds.limits import check_limits, sockets_folder
 from node.worlds.orphan import write_processes
+from node.worlds.progress import Progress
 from node.worlds.steps import RunFailure, environment, last_line
-from node.worlds.watch import Progress, Watch
 
 LOOK = 0.2
 """Seconds between two looks at the agents' status; more for more than 200 agents."""

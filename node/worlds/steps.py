@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 from node.configuration.public import dump
@@ -20,8 +19,8 @@ from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
 from node.exit_codes import ExitCode
 from node.folder.manifest import Manifest
+from node.folder.watch import Watch, write_watch
 from node.plug_ins import without_here
-from node.worlds.watch import Watch
 
 QUIET_THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -73,7 +72,7 @@ def score(folder: Path, watch: Watch) -> None:
     RunFailure
         If scoring failed.
     """
-    (folder / "watch.json").write_text(json.dumps(asdict(watch), indent=1) + "\n")
+    write_watch(folder, watch)
     _step("scoring", "node.results.scoring", folder)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from node.configuration.reading import from_table
 from node.configuration.sections import Configuration
+from node.folder.watch import Watch
 from node.wire import Message, decode
 from node.worlds import launcher, steps
-from node.worlds.watch import Watch
 
 AGENTS = 6
 

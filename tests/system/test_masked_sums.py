@@ -18,8 +18,9 @@ from node.audit.auditor import audit
 from node.audit.verify import verify
 from node.folder.run import read_final, read_run
 from node.folder.status import read_status
+from node.folder.watch import Watch
 from node.worlds import launcher
-from node.worlds.watch import Progress, Watch
+from node.worlds.progress import Progress
 from tests.helpers.clusters import dealt, final, ran
 from tests.helpers.known_noise import with_known_noise
 from tests.helpers.misbehaving_networks import in_twin, lost_first, releases

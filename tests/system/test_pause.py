@@ -20,7 +20,7 @@ from node.places import agent_folder, shard_path
 from node.traffic.reader import TrafficLogReader
 from node.wire import decode
 from node.worlds import launcher
-from node.worlds.watch import Progress
+from node.worlds.progress import Progress
 from tests.helpers.clusters import dealt, final, ran
 from tests.helpers.misbehaving_networks import descent
 

@@ -11,9 +11,9 @@ import pytest
 from node.configuration.reading import load
 from node.exit_codes import ExitCode
 from node.folder.run import read_final
+from node.folder.watch import Watch
 from node.places import agent_folder
 from node.worlds import launcher
-from node.worlds.watch import Watch
 from tests.helpers.clusters import AGENTS, final, ran, table
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]

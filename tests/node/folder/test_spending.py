@@ -35,9 +35,9 @@ def test_the_largest_and_the_mean_over_agents(tmp_path: Path) -> None:
         ledger(tmp_path, agent, budget, charged)
     expected = [total([MADE] * charged, 1e-3).epsilon for charged in (0, 10, 30)]
     results = spent(tmp_path).as_results()
-    assert results["charged_max"] == pytest.approx(expected[2], rel=1e-12)
-    assert results["charged_mean"] == pytest.approx(sum(expected) / 3, rel=1e-12)
-    assert (results["budget"], results["delta"]) == (3.0, 1e-3)
+    assert results.charged_max == pytest.approx(expected[2], rel=1e-12)
+    assert results.charged_mean == pytest.approx(sum(expected) / 3, rel=1e-12)
+    assert (results.budget, results.delta) == (3.0, 1e-3)
     assert spent(tmp_path).charged == 40
 
 
@@ -56,10 +56,10 @@ def test_a_torn_last_line_counts_for_all_that_it_could_have_covered(tmp_path: Pa
 
 def test_what_was_released_without_noise_has_no_epsilon(tmp_path: Path) -> None:
     ledger(tmp_path, 0, None, 5, None)
-    assert spent(tmp_path).as_results()["charged_max"] is None
+    assert spent(tmp_path).as_results().charged_max is None
     assert spent(tmp_path).charged == 5
 
 
 def test_under_a_budget_a_release_without_mechanism_holds_nothing_of_the_data(tmp_path: Path) -> None:
     ledger(tmp_path, 0, Budget(3.0, 1e-3), 4, None)
-    assert spent(tmp_path).as_results()["charged_max"] == 0.0
+    assert spent(tmp_path).as_results().charged_max == 0.0

@@ -176,7 +176,7 @@ def test_an_agent_that_died_is_a_failure_and_counts_in_no_figure(copied: Path) -
     (place / "final.json").unlink()
     (place / "stderr.log").write_text("first line\nlast words\n")
     (copied / "exits.jsonl").write_text('{"who": "agent-0004", "pid": 1, "status": -9}\n')
-    results, details = score(copied)
+    results, details = (document.to_json() for document in score(copied))
     conforms(results, "results")
     conforms(details, "details")
     assert results["failures"] == [{"who": "agent-0004", "status": -9, "last_words": ["first line", "last words"]}]
@@ -189,7 +189,7 @@ def test_an_agent_that_died_is_a_failure_and_counts_in_no_figure(copied: Path) -
 
 def test_a_run_without_a_log_has_no_capture(copied: Path) -> None:
     (copied / "traffic.mcap").unlink()
-    results, details = score(copied)
+    results, details = (document.to_json() for document in score(copied))
     assert results["capture"] is None
     assert details["curve"] is None
     assert results["time"]["wall_s"] is None
@@ -198,7 +198,7 @@ def test_a_run_without_a_log_has_no_capture(copied: Path) -> None:
 def test_a_cut_log_says_what_is_missing(copied: Path) -> None:
     log = copied / "traffic.mcap"
     log.write_bytes(log.read_bytes()[:-4000])
-    results, _ = score(copied)
+    results, _ = (document.to_json() for document in score(copied))
     conforms(results, "results")
     assert not results["capture"]["complete"]
     assert results["capture"]["missing"]
@@ -208,7 +208,7 @@ def test_a_launchers_facts_go_first(copied: Path) -> None:
     failure = {"who": "agent-0001", "status": 3, "last_words": ["not ready"]}
     watch = {"world": "processes", "ready_s": 1.5, "wall_s": 9.0, "failures": [failure]}
     (copied / "watch.json").write_text(json.dumps(watch))
-    results, _ = score(copied)
+    results, _ = (document.to_json() for document in score(copied))
     assert results["time"] == {"ready_s": 1.5, "wall_s": 9.0}
     assert results["failures"] == [failure]
 
@@ -229,12 +229,12 @@ def test_agents_without_a_score_count_in_no_summary() -> None:
     higher = Scores(records, True, {"together": values})
     summary = higher.summary("together")
     assert summary is not None
-    assert summary["mean"] == pytest.approx(np.nanmean(values))
-    assert summary["worst"] == 0.2
-    assert summary["smallest_quarter"] == 0.2
+    assert summary.mean == pytest.approx(np.nanmean(values))
+    assert summary.worst == 0.2
+    assert summary.smallest_quarter == 0.2
     lower = Scores(records, False, {"together": values}).summary("together")
     assert lower is not None
-    assert lower["worst"] == 0.9
+    assert lower.worst == 0.9
     assert higher.summary("alone") is None
     assert Scores(records, True, {"together": np.full(8, math.nan)}).summary("together") is None
 

@@ -14,8 +14,10 @@ from rich.console import Console
 
 from node.drawing import png, spans_decades
 from node.folder.manifest import RunFolderError
+from node.results.details import Details
 from node.results.labels import LABELS
 from node.results.pictures import convergence_figure, gain_figure
+from node.results.results import Results
 from node.results.staleness_picture import staleness_figure
 from node.results.table import render, show
 
@@ -26,9 +28,13 @@ def documents(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return json.loads((run / "results.json").read_text()), json.loads((run / "details.json").read_text())
 
 
+def typed(results: dict[str, Any], details: dict[str, Any]) -> tuple[Results, Details]:
+    return Results.from_json(results), Details.from_json(details)
+
+
 def printed(results: dict[str, Any], details: dict[str, Any]) -> str:
     console = Console(file=io.StringIO(), width=160)
-    console.print(render(results, details))
+    console.print(render(*typed(results, details)))
     file = console.file
     assert isinstance(file, io.StringIO)
     # Lines are broken where the terminal ends.
@@ -97,7 +103,7 @@ def test_what_is_null_is_a_dash_or_left_out(private_run: Path) -> None:
 def test_show_needs_a_judged_run(private_run: Path, tmp_path: Path) -> None:
     results, _ = documents(private_run)
     with pytest.raises(RunFolderError, match=r"details\.json"):
-        show(tmp_path, results, Console(file=io.StringIO()))
+        show(tmp_path, Results.from_json(results), Console(file=io.StringIO()))
 
 
 def series(axis: Axes) -> list[tuple[list[float], list[float]]]:
@@ -107,7 +113,7 @@ def series(axis: Axes) -> list[tuple[list[float], list[float]]]:
 def test_the_convergence_picture_shows_gap_and_metric_over_releases(private_run: Path, open_run: Path) -> None:
     for run in (private_run, open_run):
         results, details = documents(run)
-        figure, curve = convergence_figure(results, details), details["curve"]
+        figure, curve = convergence_figure(*typed(results, details)), details["curve"]
         assert figure is not None
         assert png(figure).startswith(PNG)
         gap, metric = figure.axes
@@ -125,7 +131,7 @@ def test_the_convergence_picture_shows_gap_and_metric_over_releases(private_run:
 
 def test_the_gain_picture_shows_every_agent_that_has_a_gain(private_run: Path) -> None:
     results, details = documents(private_run)
-    figure, agents = gain_figure(results, details), details["agents"]
+    figure, agents = gain_figure(*typed(results, details)), details["agents"]
     assert figure is not None
     axis = figure.axes[0]
     shown = sorted(map(tuple, np.concatenate([np.asarray(dots.get_offsets()) for dots in axis.collections]).tolist()))
@@ -149,7 +155,7 @@ def test_the_gain_picture_shows_every_agent_that_has_a_gain(private_run: Path) -
 
 def test_the_staleness_picture_shows_shares_that_add_up(open_run: Path) -> None:
     results, details = documents(open_run)
-    figure = staleness_figure(results, details)
+    figure = staleness_figure(*typed(results, details))
     assert figure is not None
     left, histogram, age = figure.axes
     assert series(left) == [(details["curve"]["releases"], details["curve"]["gap"])]
@@ -161,15 +167,20 @@ def test_the_staleness_picture_shows_shares_that_add_up(open_run: Path) -> None:
 
 def test_no_picture_is_drawn_of_what_nobody_knows(open_run: Path) -> None:
     results, details = documents(open_run)
-    assert convergence_figure(results, {**details, "curve": None}) is None
+    assert convergence_figure(*typed(results, {**details, "curve": None})) is None
     agents = {key: value for key, value in details["agents"].items() if key != "alone"}
-    assert gain_figure(results, {**details, "agents": agents}) is None
+    assert gain_figure(*typed(results, {**details, "agents": agents})) is None
 
 
 def test_a_gap_of_nothing_or_below_is_drawn_too(open_run: Path) -> None:
     results, details = documents(open_run)
-    curve = {"releases": [0.0, 1.0, 2.0], "gap": [1.0, 0.0, -1e-17], "metric": [0.5, None, 0.7]}
-    assert convergence_figure(results, {**details, "curve": curve}) is not None
+    curve = {
+        "releases": [0.0, 1.0, 2.0],
+        "gap": [1.0, 0.0, -1e-17],
+        "metric": [0.5, None, 0.7],
+        "age": [None, 0.0, 0.0],
+    }
+    assert convergence_figure(*typed(results, {**details, "curve": curve})) is not None
 
 
 def test_the_report_needs_nothing_else(private_run: Path) -> None:

@@ -1,10 +1,8 @@
-"""What the launcher sees of a run: its progress at a moment, and what became of it."""
+"""What the launcher sees of a run at a moment: its progress."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from node.folder.endings import Failure
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -25,14 +23,3 @@ class Progress:
     heard: int
     ready_after: float
     seconds: float
-
-
-@dataclass
-class Watch:
-    """What became of a run: seconds until all agents were ready, seconds that it took, and the failures."""
-
-    ready_s: float | None = None
-    wall_s: float = 0.0
-    world: str = "processes"
-    failures: list[Failure] = field(default_factory=list)
-    eavesdropper_status: int | None = None
