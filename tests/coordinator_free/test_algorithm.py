@@ -12,6 +12,8 @@ import pytest
 from coordinator_free.agent import Activation
 from coordinator_free.agents.registry import KNOWN, AlgorithmError, algorithm
 from coordinator_free.algorithm import Algorithm, Attack
+from coordinator_free.problem.losses import LOGISTIC
+from coordinator_free.twin.run import run_asynchronous, run_rounds
 
 
 class Mute:
@@ -51,6 +53,34 @@ def test_each_algorithm_declares_itself(name: str) -> None:
     assert found.name == name
     assert isinstance(found.attacked_by, Attack)
     assert found.finish_weight in (None, "finish_mu", "kappa")
+
+
+ADMM = {"capacity": 2.0, "rho": 50.0, "penalty": 50.0}
+OF_ITS_MODEL: dict[str, dict[str, Any]] = {
+    "coordinate-descent": {"mu": 0.5},
+    "propagation": {"mu": 0.5},
+    "warm-start": {"mu": 0.5, "anchor": "gradient", "warm_updates": 3, "warm_epsilon": 0.5},
+    **dict.fromkeys(("admm", "m-admm", "dvp", "pvp", "pp"), ADMM),
+}
+
+
+def test_the_algorithms_whose_own_model_is_the_last_release_say_so() -> None:
+    assert {name for name in KNOWN if algorithm(name).releases_its_model} == set(OF_ITS_MODEL)
+
+
+@pytest.mark.parametrize("name", OF_ITS_MODEL)
+def test_the_own_model_of_such_an_agent_is_its_last_release(name: str, regular: Any, problems: Any, team: Any) -> None:
+    network, kind, private = regular(6, 3), algorithm(name), {}
+    if kind.mechanisms != ():
+        noise = "gaussian" if kind.mechanisms is None or "gaussian" in kind.mechanisms else "gamma-norm"
+        private = {"mechanism": noise, "multipliers": np.full(kind.charged(6), 0.4), "clip": 2.0}
+    agents = team(name, network, problems(6, 3, LOGISTIC), updates=6, learning=OF_ITS_MODEL[name], **private)
+    if kind.activation is Activation.ROUNDS:
+        said = run_rounds(agents, network).releases
+    else:
+        said = run_asynchronous(agents, network, rate=1.0, seed=2).releases
+    last = {release.sender: release.vector for release in said}
+    assert all(np.array_equal(agent.model, last[i]) for i, agent in enumerate(agents))
 
 
 def test_a_class_that_declares_nothing_gets_the_defaults(module: ModuleType) -> None:

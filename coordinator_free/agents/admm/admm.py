@@ -76,6 +76,7 @@ class Admm(Algorithm):
     finish_weight: ClassVar[str | None] = "kappa"
     mechanisms: ClassVar[tuple[str, ...]] = ()
     carries_on: ClassVar[bool] = True
+    releases_its_model: ClassVar[bool] = True
     attacked_by: ClassVar[Attack] = Attack.MINIMISERS
     varying_penalty: ClassVar[bool] = False
     """Whether the penalty may change from round to round and differ from the dual step."""

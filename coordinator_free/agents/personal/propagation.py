@@ -37,6 +37,7 @@ class Propagation(Asynchronous):
     uses_smoothness: ClassVar[bool] = False
     allocates: ClassVar[bool] = False
     needs_clip: ClassVar[bool] = True
+    releases_its_model: ClassVar[bool] = True
     attacked_by: ClassVar[Attack] = Attack.ANCHORS
 
     def __init__(self, setting: Setting) -> None:

@@ -54,8 +54,6 @@ class WarmStart(CoordinateDescent):
     settings: ClassVar[type[Settings] | None] = WarmStartSettings
     allocates: ClassVar[bool] = False
     events: ClassVar[frozenset[str]] = frozenset()
-    releases_its_model: ClassVar[bool] = False
-    seeks_the_objective: ClassVar[bool] = False
     attacked_by: ClassVar[Attack] = Attack.RELEASES
 
     def __init__(self, setting: Setting) -> None:
