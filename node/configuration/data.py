@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
 
 Source = Literal[
     "schools", "breast-cancer", "adult", "bank", "movielens-100k", "synthetic", "csv", "parquet", "npz", "svmlight"
@@ -43,13 +43,16 @@ def _ordered(bounds: tuple[float, float]) -> tuple[float, float]:
     return bounds
 
 
-Bounds = Annotated[tuple[float, float], AfterValidator(_ordered)]
+# A list in TOML is a tuple here; what is in it is as strict as everything else.
+Bounds = Annotated[tuple[float, float], Strict(False), AfterValidator(_ordered)]
+Words = Annotated[tuple[str, ...], Strict(False)]
+Count = Annotated[int, Field(ge=0)]
 
 
 class DataSection(BaseModel):
     """What the agents learn from, and how it is dealt among them. Rows are records; docs/data.md has every field."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     source: Source
     path: str | None = None
@@ -60,11 +63,11 @@ class DataSection(BaseModel):
     agents: int | None = Field(default=None, ge=1)
     split: Split | None = None
     """Default: by ``column`` where there is one, else even."""
-    sizes: tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    sizes: Annotated[tuple[Count, ...], Strict(False)] | None = None
     """Rows of each agent, training and test together (split = "sizes")."""
-    ratio: float | None = Field(default=None, ge=1, allow_inf_nan=False)
+    ratio: float | None = Field(default=None, ge=1)
     """The larger half of the agents has this many times the rows of the smaller half (split = "ratio")."""
-    alpha: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    alpha: float | None = Field(default=None, gt=0)
     """Concentration of the label skew: small is skewed (split = "dirichlet")."""
     column: str | None = None
     """One agent for each value of this column, which is then no feature (split = "column")."""
@@ -79,18 +82,18 @@ class DataSection(BaseModel):
     """Column of the label (csv, parquet)."""
     positive: str | None = None
     """The label that becomes 1; every other becomes -1."""
-    drop: tuple[str, ...] = ()
+    drop: Words = ()
     """Columns that are no features."""
     bounds: dict[str, Bounds] = Field(default_factory=dict)
     """Public bounds of a column ("*": every other column), scaled to [-1, 1]; of the label column: checked only."""
-    levels: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    levels: dict[str, Words] = Field(default_factory=dict)
     """Public list of the values of a column of words, which becomes one column for each (one-hot)."""
     outside: Literal["error", "clip"] = "error"
     """What happens to a value outside its public bounds."""
     row_scaling: Literal["public", "record", "none"] | None = None
     """``public``: divided by the largest L2 norm that the bounds allow; ``record``: by its own norm where that is
     above 1, in the norm of the mechanism; ``none``. Default: record for adult and bank, else public."""
-    row_bound: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    row_bound: float | None = Field(default=None, gt=0)
     """A public promise: no row is longer, after scaling, in the norm of the mechanism (L2 without one)."""
     intercept: bool | None = None
     """A feature that is always 1. Default: yes, except for adult and bank, whose one-hot columns hold it."""
@@ -99,16 +102,16 @@ class DataSection(BaseModel):
 
     dimension: int | None = Field(default=None, ge=1)
     """synthetic: features (100); movielens-100k: features of a film (20); svmlight: columns (as many as occur)."""
-    records: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] = (10, 100)
+    records: Annotated[tuple[Count, Count], Strict(False)] = (10, 100)
     """Training points of an agent are uniform between these two, both included (synthetic)."""
     flips: float = Field(default=0.05, ge=0, le=0.5)
     """Probability that a label is flipped (synthetic)."""
     test_points: int = Field(default=100, ge=0)
     test_labels: Literal["clean", "flipped"] = "clean"
-    feature_scale: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    feature_scale: float = Field(default=1.0, gt=0)
     """Features are uniform in [-feature_scale, feature_scale] (synthetic)."""
 
-    als_regularisation: float = Field(default=0.05, gt=0, allow_inf_nan=False)
+    als_regularisation: float = Field(default=0.05, gt=0)
     centring: Literal["none", "user-mean"] = "none"
     """``none``: ratings minus the public constant 3.5. ``user-mean``: minus the user's own mean (not private)."""
     as_published: bool = False

@@ -27,6 +27,7 @@ QUEUE: Final = 10_000
 LINGER_SECONDS: Final = 30
 """Seconds for which queued frames are still sent after the replay."""
 LOOK_SECONDS: Final = 0.1
+_ACCEPTED: Final = "accepted: tcp://ADDRESS:PORT or ipc://PATH that no process uses"
 
 
 class Publisher:
@@ -49,14 +50,12 @@ class Publisher:
         self._everything = 0
         self._names = 0
         try:
+            _check(endpoint)
             _refuse_occupied(endpoint)
             self._socket.bind(endpoint)
         except zmq.ZMQError as error:
             self._end(0)
-            raise ReplayError(
-                f"--to {endpoint}: cannot be bound: {error.strerror or error} "
-                "(accepted: tcp://ADDRESS:PORT or ipc://PATH that no process uses)"
-            ) from None
+            raise ReplayError(f"--to {endpoint}: cannot be bound: {error.strerror or error} ({_ACCEPTED})") from None
         except ReplayError:
             self._end(0)
             raise
@@ -112,7 +111,19 @@ class Publisher:
 
 
 def _ipc_path(endpoint: str) -> Path | None:
-    return Path(endpoint.removeprefix("ipc://")) if endpoint.startswith("ipc://") and "@" not in endpoint else None
+    """The path of an ipc endpoint; none where a leading "@" makes it an abstract name."""
+    path = endpoint.removeprefix("ipc://")
+    return Path(path) if endpoint.startswith("ipc://") and not path.startswith("@") else None
+
+
+def _check(endpoint: str) -> None:
+    """Raise `ReplayError` for what a subscriber in another process cannot connect to, or ZeroMQ would misread."""
+    scheme, separator, rest = endpoint.partition("://")
+    port = rest.rpartition(":")[2]
+    if separator and scheme not in ("tcp", "ipc"):
+        raise ReplayError(f"--to {endpoint}: cannot be bound: {scheme}:// reaches no other process; {_ACCEPTED}")
+    if scheme == "tcp" and port != "*" and not (port.isascii() and port.isdigit() and int(port) < 65536):
+        raise ReplayError(f"--to {endpoint}: cannot be bound: port {port!r} is not from 0 to 65535; {_ACCEPTED}")
 
 
 def _refuse_occupied(endpoint: str) -> None:

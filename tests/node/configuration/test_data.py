@@ -72,3 +72,22 @@ def test_the_example_in_the_documentation_is_accepted() -> None:
 def test_the_examples_have_a_valid_section(name: str) -> None:
     text = (ROOT / "examples" / f"{name}.toml").read_text()
     assert DataSection(**tomllib.loads(text)["data"]).source in ("schools", "synthetic", "movielens-100k")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("agents", True),
+        ("agents", "4"),
+        ("agents", 4.0),
+        ("held_out", False),
+        ("records", [True, 5]),
+        ("bounds", {"age": [False, True]}),
+        ("drop", [1]),
+        ("sizes", [True]),
+    ],
+)
+def test_a_value_of_another_type_is_refused_and_not_converted(name: str, value: Any) -> None:
+    fields = {"source": "csv", "path": "x", "label": "y", "agents": 4}
+    with pytest.raises(ValidationError, match=name):
+        DataSection.model_validate({**fields, name: value})

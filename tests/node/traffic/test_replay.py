@@ -309,7 +309,7 @@ def test_it_never_takes_an_endpoint_away_from_others(tmp_path: Path) -> None:
     with Publisher(endpoint), pytest.raises(ReplayError, match="another process publishes there"), Publisher(endpoint):
         pass
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(ReplayError, match="is no socket"), Publisher(f"ipc://{tmp_path}/file"):
+    with pytest.raises(ReplayError, match="is not a socket"), Publisher(f"ipc://{tmp_path}/file"):
         pass
     assert (tmp_path / "file").read_text() == "mine"
 
@@ -345,3 +345,21 @@ def test_hello_and_done_are_frames_like_others(tmp_path: Path, clock: Clock) -> 
     path = write_log(tmp_path / "a.mcap", [hello(0), release(0, 0), done(0, 0)])
     replay(TrafficLogReader(path), clock.say)
     assert [parts for _, parts in clock.said] == [hello(0), release(0, 0), done(0, 0)]
+
+
+def test_a_live_socket_with_an_at_sign_in_its_path_is_not_taken_away(tmp_path: Path) -> None:
+    endpoint = f"ipc://{tmp_path}/user@host"
+    with Publisher(endpoint), pytest.raises(ReplayError, match="another process publishes there"), Publisher(endpoint):
+        pass
+
+
+@pytest.mark.parametrize("port", ["65536", "99999", "-1", "http", "", "\u0663"])
+def test_a_port_that_cannot_be_is_refused(port: str) -> None:
+    with pytest.raises(ReplayError, match="from 0 to 65535"), Publisher(f"tcp://127.0.0.1:{port}"):
+        pass
+
+
+@pytest.mark.parametrize("endpoint", ["inproc://stage", "pgm://127.0.0.1:5555", "udp://127.0.0.1:5555"])
+def test_an_endpoint_that_no_other_process_reaches_is_refused(endpoint: str) -> None:
+    with pytest.raises(ReplayError, match="accepted: tcp://ADDRESS:PORT"), Publisher(endpoint):
+        pass
