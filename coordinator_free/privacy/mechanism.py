@@ -29,6 +29,8 @@ LARGEST = 2.0**31
 LARGEST_SCALE = 2.0**24
 LARGEST_RECEIVED = 2.0**32
 """The largest coordinate that an honest agent releases in a private run: the box, and as much for the noise."""
+LARGEST_PLAIN = 2.0**256
+"""The same in a run without privacy: products of such numbers are finite."""
 REACH = 2.0**20
 """How far received values reach in a private computation: float64 then resolves 2^-32, far below the grid's step."""
 

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from topology.network import Network
 
 
+_SMALLEST_SQUARE, _LARGEST_SQUARE = 1e-280, 1e300
+"""Between them a sum of squares has all its digits."""
+
+
 class ProblemError(ValueError):
     """Records or settings that make no local problem."""
 
@@ -83,7 +87,8 @@ class LocalProblem:
 
     @cached_property
     def _row_norms(self) -> dict[str, FloatArray]:
-        return {"l1": np.abs(self.x).sum(axis=1), "l2": np.sqrt(np.einsum("ij,ij->i", self.x, self.x))}
+        with np.errstate(over="ignore", under="ignore"):
+            return {"l1": np.abs(self.x).sum(axis=1), "l2": _lengths(self.x)}
 
     @cached_property
     def _limits(self) -> dict[tuple[float, str], tuple[FloatArray, FloatArray]]:
@@ -95,7 +100,8 @@ class LocalProblem:
         if limits is None:
             norms = self._row_norms[norm]
             with np.errstate(over="ignore", divide="ignore"):
-                largest = clip / norms  # infinite where no slope makes the gradient too long
+                # The largest float where no slope makes the gradient too long: an infinite one times 0 is no number.
+                largest = np.minimum(clip / norms, np.finfo(np.float64).max)
             limits = self._limits[clip, norm] = -largest, largest
         return limits
 
@@ -129,8 +135,9 @@ class LocalProblem:
             return regular
         slopes = self.loss.derivatives(theta, self.x, self.y)
         least, largest = self._slope_limits(clip, norm)
-        np.minimum(slopes, largest, out=slopes)
-        np.maximum(slopes, least, out=slopes)
+        # A slope beyond float64 (infinite, or no number) ends at a limit too: the clip holds for every row and model.
+        np.fmin(slopes, largest, out=slopes)
+        np.fmax(slopes, least, out=slopes)
         mean: FloatArray = slopes.dot(self.x)
         mean /= self.records
         mean += regular
@@ -387,6 +394,19 @@ def _block_conjugate_gradients(network: Network, blocks: FloatArray, right: Floa
         previous, size = size, float(np.vdot(residual, ahead))
         direction = ahead + (size / previous) * direction
     return solution
+
+
+def _lengths(x: FloatArray) -> FloatArray:
+    """The Euclidean length of each row of ``x``, shape (m, p), also where its square is no float64; shape (m,)."""
+    squares: FloatArray = np.einsum("ij,ij->i", x, x)
+    lengths: FloatArray = np.sqrt(squares)
+    extreme = ~((squares > _SMALLEST_SQUARE) & (squares < _LARGEST_SQUARE))
+    if extreme.any():
+        rows = x[extreme]
+        largest = np.abs(rows).max(axis=1, initial=0.0)
+        unit = rows / np.where(largest > 0.0, largest, 1.0)[:, None]
+        lengths[extreme] = largest * np.sqrt(np.einsum("ij,ij->i", unit, unit))
+    return lengths
 
 
 def _largest_square(x: FloatArray) -> float:

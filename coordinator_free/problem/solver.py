@@ -16,6 +16,8 @@ Rules that hold here:
   the penalty, and then the time can reveal something. No setting of the examples needs it.
 - The last steps of a fixed number solve with the Hessian that is already factorised: so close to the minimiser it
   hardly changes, each step gains several digits, and costs a fifth.
+- With ``steps`` nothing raises: how far the solver comes depends on the records, so an error would show something of
+  them without noise. Callers bound ``b`` and the start by public numbers, within which the solver converges.
 - Working memory is one block of rows and one (d, d) or (m, m) matrix, never a second copy of the records.
 """
 
@@ -71,14 +73,16 @@ class LocalSolver:
     def minimise(self, quadratic: float, linear: FloatArray, start: FloatArray, steps: int | None = None) -> FloatArray:
         """argmin F with w = ``quadratic`` > 0 and b = ``linear``, shape (d,), from ``start``.
 
-        ``steps`` fixes the number of steps; None: as many Newton steps as the stop rule asks for.
+        ``steps`` fixes the number of steps; None: as many Newton steps as the stop rule asks for. Raises `SolverError`
+        where `LIMIT` steps are too few, but only without ``steps``.
         """
         if not quadratic > 0:
             raise ValueError(f"quadratic = {quadratic}: must be > 0, or there may be no minimiser")
         f = np.array(start, dtype=np.float64)
         margins = self._x @ f
         met = False
-        solve = self._factorised(margins, quadratic)
+        refuses = steps is None
+        solve = self._factorised(margins, quadratic, refuses=refuses)
         for taken in range(LIMIT):
             gradient = self._share * (self._loss.slope(margins, self._y) @ self._x) + quadratic * f + linear
             self.steps_taken = taken
@@ -89,25 +93,29 @@ class LocalSolver:
             fixed = steps is not None and taken < steps
             reuse = taken >= FRESH_STEPS if fixed else met
             if taken and not reuse:
-                solve = self._factorised(margins, quadratic)
+                solve = self._factorised(margins, quadratic, refuses=refuses)
             step = -solve(gradient)
             along = self._x @ step
             length = self._length(margins, along, f, step, gradient, quadratic, linear, fixed=fixed)
             f += length * step
             # Margins are computed afresh: adding up would let rounding errors grow.
             margins = self._x @ f
+        if not refuses:
+            return f
         raise SolverError(
             f"gradient norm {_norm(gradient):.1e} after {LIMIT} Newton steps, wanted "
             f"{tolerance(quadratic, f, linear):.1e}: learning.capacity, rho or penalty are too far apart"
         )
 
-    def _factorised(self, margins: FloatArray, quadratic: float) -> Callable[[FloatArray], FloatArray]:
+    def _factorised(
+        self, margins: FloatArray, quadratic: float, *, refuses: bool
+    ) -> Callable[[FloatArray], FloatArray]:
         """Solves (C/m X^T S X + w I) s = gradient for s, S the records' curvatures at ``margins``."""
         weights = np.sqrt(self._share * self._loss.curvature(margins, self._y))
         if self._gram is not None:
             inner = (weights[:, None] * self._gram) * weights
             inner[np.diag_indices_from(inner)] += quadratic
-            solve = _cholesky(inner)
+            solve = _cholesky(inner, refuses=refuses)
 
             def in_records(gradient: FloatArray) -> FloatArray:
                 dual = weights * solve(weights * (self._x @ gradient))
@@ -123,7 +131,7 @@ class LocalSolver:
             block = self._block[: len(rows)]
             np.multiply(rows, weights[first : first + BLOCK, None], out=block)
             matrix = blas.dsyrk(1.0, block.T, beta=1.0, c=matrix, lower=1, overwrite_c=1)
-        return _cholesky(matrix)
+        return _cholesky(matrix, refuses=refuses)
 
     def _length(
         self,
@@ -168,9 +176,15 @@ def _norm(vector: FloatArray) -> float:
     return math.sqrt(vector @ vector)
 
 
-def _cholesky(matrix: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Solves systems with a symmetric positive definite matrix, whose lower triangle is given and overwritten."""
+def _cholesky(matrix: FloatArray, *, refuses: bool) -> Callable[[FloatArray], FloatArray]:
+    """Solves systems with a symmetric positive definite matrix, whose lower triangle is given and overwritten.
+
+    Where float64 has no factor, `SolverError` if it ``refuses``; otherwise divides by the trace, a step downhill.
+    """
+    trace = float(np.einsum("ii->", matrix))
     factor, failed = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
+    if failed and not refuses:
+        return lambda right: right / trace
     if failed:
         raise SolverError("the Newton system is not positive definite: a feature is too large for float64")
 

@@ -13,6 +13,8 @@ Rules that hold here:
 - Duals come from released values only, the agent's own included. So does the start of the solver.
 - Agreement needs both ends of an edge to take the same dual step. Where a neighbour said nothing in a round, or this
   agent was carried past one, the edge's step is left out; ``used`` shows it, and the other end takes its own step back.
+- In a private run what neighbours sent, and the dual made of it, are projected onto public boxes before they are used:
+  beside larger numbers the noise would lose its digits, and the solver its end.
 - A receiver jumps: the next release's round follows the newest round heard, its index follows the agent's last.
 """
 
@@ -29,7 +31,7 @@ import numpy.typing as npt
 from coordinator_free.agent import Activation, Setting
 from coordinator_free.algorithm import Algorithm, Attack, NonNegative, Positive, Settings
 from coordinator_free.inbox import used
-from coordinator_free.privacy.mechanism import GRID, Mechanism
+from coordinator_free.privacy.mechanism import GRID, Mechanism, boxed
 from coordinator_free.problem.solver import FIXED_STEPS, LocalSolver
 from coordinator_free.release import FloatArray, Release
 
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
 
 LARGEST_PENALTY = 1e12
 """Beyond it nothing of the records is left in float64."""
+
+
+REACH = 2.0**16
+"""How far received values reach in a private round: what enters the solver then resolves 2^-15 of the grid's step."""
 
 
 class AdmmError(ValueError):
@@ -121,7 +127,8 @@ class Admm(Algorithm):
         if setting.mechanism != "none":
             self._check_private()
         self._solver = LocalSolver(setting.problem, self._capacity)
-        self._steps = FIXED_STEPS if setting.mechanism != "none" else None
+        self._guarded = setting.mechanism != "none"
+        self._steps = FIXED_STEPS if self._guarded else None
         self._place = {j: k for k, j in enumerate(setting.neighbours)}
         self._reset(0)
 
@@ -176,6 +183,12 @@ class Admm(Algorithm):
             self._edge_steps[together] = (0.5 * self._theta) * (self._own - self._others[together])
             self._stepped[together] = -1 if self._own_last is None else self._own_last
         self._average_in()
+        self._guard_dual()
+
+    def _guard_dual(self) -> None:
+        """Keep 2 |lambda| / w within `REACH`, w the curvature of the next round."""
+        if self._guarded:
+            self._dual = boxed(self._dual, 0.5 * REACH * self.curvature(self._next))
 
     def _take_back(self, place: int, release: Release) -> None:
         """Undo the edge's last step if the neighbour, as its next release says, did not take it."""
@@ -219,7 +232,7 @@ class Admm(Algorithm):
         if release.round is None or release.round <= self._heard[place]:
             return
         self._take_back(place, release)
-        self._others[place] = release.vector
+        self._others[place] = boxed(release.vector, REACH) if self._guarded else release.vector
         self._heard[place] = release.round
         self._heard_index[place] = release.index
         self._consumed.append(release)
@@ -379,6 +392,6 @@ class Admm(Algorithm):
         return 2.0 * self._capacity * lipschitz / self._problem.records
 
     def _on_grid(self, vector: FloatArray) -> FloatArray:
-        """Rounded to the public grid: post-processing, which also hides how exact the solver was."""
-        rounded: FloatArray = np.rint(vector / GRID) * GRID + 0.0
+        """Rounded to the public grid within its box: post-processing, which also hides how exact the solver was."""
+        rounded: FloatArray = np.rint(boxed(vector) / GRID) * GRID + 0.0
         return rounded

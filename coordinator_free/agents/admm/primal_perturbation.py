@@ -29,7 +29,7 @@ from coordinator_free.agent import Setting
 from coordinator_free.agents.admm.admm import Admm, AdmmError, AdmmSettings
 from coordinator_free.algorithm import Settings
 from coordinator_free.privacy.families import mechanism
-from coordinator_free.privacy.mechanism import GRID, Mechanism
+from coordinator_free.privacy.mechanism import GRID, Mechanism, boxed
 from coordinator_free.privacy.mechanisms import GammaNorm, Gaussian
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation, penalised
@@ -95,7 +95,7 @@ class PrimalPerturbation(Admm):
             return self._dual_round(index)
         minimiser = self._minimise(index, self._linear(index))
         if self._as_published:
-            self._minimiser = minimiser
+            self._minimiser = boxed(minimiser)
         charge = self.charge(index)
         if charge is not None:
             return charge.perturb(minimiser, Stream(self._setting.secret, index))

@@ -28,7 +28,7 @@ from coordinator_free.aggregation.push_sum import PushSum, opened
 from coordinator_free.algorithm import Algorithm, Attack, Count, NonNegative, Positive, Settings
 from coordinator_free.inbox import used
 from coordinator_free.privacy.families import mechanism
-from coordinator_free.privacy.mechanism import Mechanism
+from coordinator_free.privacy.mechanism import LARGEST_PLAIN, REACH, Mechanism, boxed
 from coordinator_free.privacy.mechanisms import Gaussian
 from coordinator_free.privacy.noise import Stream, standard_normal
 from coordinator_free.privacy.observer import OBSERVERS, shared_deviation
@@ -303,7 +303,7 @@ class Aggregating(Algorithm):
     def _hidden(self, stage: int) -> FloatArray:
         """The agent's part of a masked sum: its weighted contribution, with its part of the noise."""
         value, _ = self._contribution(stage)
-        part: FloatArray = self._shares[self._setting.agent] * value
+        part = boxed(self._shares[self._setting.agent] * value)
         due = self._stage_charge(stage)
         if due is None:
             return part
@@ -339,7 +339,12 @@ class Aggregating(Algorithm):
         else:
             aggregator.absorb()
             average = aggregator.ratio
-        self._apply(stage, average)
+        self._apply(stage, boxed(average, self._reach))
+
+    @property
+    def _reach(self) -> float:
+        """How far averages reach: in a private run the grid must be resolved beside them."""
+        return LARGEST_PLAIN if self._setting.mechanism == "none" else REACH
 
     def _plausible(self, stage: int, total: FloatArray, kept: float) -> FloatArray:
         """The average in a masked sum; raises `AggregationError` for one that honest agents cannot have made.

@@ -23,7 +23,7 @@ from coordinator_free.agent import Setting
 from coordinator_free.agents.averages.aggregating import Aggregating, AggregatingSettings, AggregationError
 from coordinator_free.algorithm import Settings
 from coordinator_free.privacy.families import NORMS
-from coordinator_free.privacy.mechanism import Mechanism
+from coordinator_free.privacy.mechanism import Mechanism, boxed
 from coordinator_free.release import FloatArray
 
 
@@ -87,7 +87,7 @@ class GradientDescent(Aggregating):
 
     def _apply(self, stage: int, average: FloatArray) -> None:
         self._velocity = self._momentum * self._velocity + average
-        self._iterate = self._iterate - self._step * self._velocity
+        self._iterate = boxed(self._iterate - self._step * self._velocity, self._reach)
         if not self._tail:
             self._model = self._iterate
         elif 2 * stage >= self._stages - 1:

@@ -29,7 +29,7 @@ from coordinator_free.privacy.gaussian_objective_perturbation import (
     ObjectivePerturbationError,
     gaussian_objective_deviation,
 )
-from coordinator_free.privacy.mechanism import GRID, Mechanism
+from coordinator_free.privacy.mechanism import GRID, Mechanism, boxed
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation, jacobian_loss, penalised
 from coordinator_free.problem import losses
@@ -227,7 +227,7 @@ class Anchor:
         curvature, perturbation = self.perturbation()
         noise = perturbation.noise(self._setting.dimension, Stream(self._setting.secret, 0))
         exact = self._minimise(curvature, noise)
-        rounded: FloatArray = np.rint(exact / GRID) * GRID + 0.0  # post-processing
+        rounded: FloatArray = np.rint(boxed(exact) / GRID) * GRID + 0.0  # post-processing
         return rounded
 
 

@@ -16,14 +16,16 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import numpy as np
+
 from coordinator_free.agent import Setting
 from coordinator_free.agents.personal.asynchronous import Asynchronous
 from coordinator_free.agents.settings import SettingError
 from coordinator_free.algorithm import Attack, Positive, Settings
 from coordinator_free.privacy.families import NORMS, mechanism
-from coordinator_free.privacy.mechanism import Mechanism
+from coordinator_free.privacy.mechanism import REACH, Mechanism
 from coordinator_free.privacy.noise import Streams
-from coordinator_free.release import Release
+from coordinator_free.release import FloatArray, Release
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,12 +82,12 @@ class CoordinateDescent(Asynchronous):
         if self.finished:
             return None
         if self._start == "neighbours" and self._own_last is None:
-            self._model = self._mixture()
+            self._model = self._reachable(self._mixture())
         if self._norm is None:
             gradient = self._problem.gradient(self._model)
         else:
             gradient = self._problem.clipped_gradient(self._model, self._clip, self._norm)
-        model = self._mixture()
+        model = self._reachable(self._mixture())
         gradient *= self._pull
         model -= gradient
         model *= self._step
@@ -94,6 +96,13 @@ class CoordinateDescent(Asynchronous):
         if charge is not None:
             model = charge.perturb(model, self._noise[self._next])
         return self._say(model)
+
+    def _reachable(self, mixture: FloatArray) -> FloatArray:
+        """The mixture, projected in place in a private run: beside larger numbers float64 would lose the grid."""
+        if self._norm is not None:
+            np.fmax(mixture, -REACH, out=mixture)
+            np.fmin(mixture, REACH, out=mixture)
+        return mixture
 
     def charge(self, index: int) -> Mechanism | None:
         if not self._private or index >= self._setting.updates:

@@ -10,7 +10,7 @@ finish minimises the own loss under the prior that everybody else's releases mak
 Rules that hold here:
 - Nothing waits for anybody: after ``updates`` releases an agent is finished, and works with what it knows by then.
   With n agents, some more than n updates let everybody hear everything.
-- The graph and each release's noise are public; an origin that no agent can have is ignored.
+- The graph and each release's noise are public; an origin or a deviation that no agent can have is ignored.
 - What an agent made of its data comes from that agent alone: nobody else's word counts for its own releases, and of a
   neighbour's releases only what came from that neighbour. Of another agent's release that arrives in two forms neither
   is used or passed on.
@@ -32,7 +32,7 @@ from coordinator_free.agents.personal.smoothing import Smoothed, kernel, minimis
 from coordinator_free.agents.settings import SettingError, checked
 from coordinator_free.algorithm import PARAMETER, Algorithm, Positive, Settings
 from coordinator_free.inbox import used
-from coordinator_free.privacy.mechanism import GRID, Mechanism
+from coordinator_free.privacy.mechanism import GRID, LARGEST_SCALE, Mechanism
 from coordinator_free.release import FloatArray, Release
 from topology.network import Network, from_edges
 
@@ -135,6 +135,9 @@ class GraphSmoothing(Algorithm):
     def receive(self, release: Release) -> None:
         self._consumed.append(release)
         origin = release.vector[0]
+        deviation = release.vector[1]
+        if deviation != 0.0 and not GRID <= deviation <= LARGEST_SCALE:
+            return
         if not 0 <= origin < self._origins or origin != int(origin) or not self._takes(int(origin), release):
             return
         if origin not in self._known:

@@ -28,6 +28,9 @@ TIME = 10.0
 GAMMAS = tuple(2.0**k for k in range(-14, 3))
 """Prior scales tried, as multiples of the largest mean square of a coordinate of the releases."""
 
+_FLOOR = 1e-11
+"""Smallest variance of a release, in units of the prior's: below it float64 has no Cholesky factor."""
+
 
 @dataclass(frozen=True, eq=False)
 class Smoothed:
@@ -121,7 +124,8 @@ def _mixture(evidence: FloatArray) -> FloatArray:
 
 def _factor(covariance: FloatArray, variances: FloatArray) -> FloatArray:
     matrix = covariance.copy()
-    matrix[np.diag_indices(len(matrix))] += variances
+    # The noise of an honest release is far above the floor, without which a made-up release could end an agent.
+    matrix[np.diag_indices(len(matrix))] += np.maximum(variances, _FLOOR * covariance.max(initial=0.0))
     return np.asarray(linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False), dtype=np.float64)
 
 

@@ -22,6 +22,33 @@ def local(judge: Loss, seed: int, m: int = 9, p: int = 4, regularisation: float 
     return LocalProblem(x, np.where(random.random(m) < 0.5, 1.0, -1.0), judge, regularisation)
 
 
+extremes = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([1e-170, 1e300, -1e308, 5e-324, 1e-310])
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@given(
+    row=st.lists(extremes, min_size=2, max_size=2),
+    theta=st.lists(extremes.filter(lambda value: abs(value) <= 1e307), min_size=2, max_size=2),
+    label=extremes,
+    clip=st.sampled_from([1e-3, 1.0, 50.0]),
+)
+def test_a_clip_holds_for_every_finite_row_label_and_model(
+    norm: str, row: list[float], theta: list[float], label: float, clip: float
+) -> None:
+    with np.errstate(all="ignore"):
+        problem = LocalProblem(np.array([row]), np.array([label]), SQUARED, 0.0)
+        gradient = problem.clipped_gradient(np.array(theta), clip, norm)
+    assert np.isfinite(gradient).all()
+    length = np.abs(gradient).sum() if norm == "l1" else np.hypot(*gradient)
+    assert length <= clip * (1.0 + 1e-9)
+
+
+def test_a_row_whose_square_is_no_float_is_clipped() -> None:
+    problem = LocalProblem(np.full((1, 2), 1e-170), np.array([1e300]), SQUARED, 0.0)
+    gradient = problem.clipped_gradient(np.zeros(2), 1.0, "l2")
+    assert gradient == pytest.approx([-(0.5**0.5)] * 2)
+
+
 @EVERY
 @given(seed=st.integers(0, 10_000))
 def test_gradient_and_hessian_by_finite_differences(judge: Loss, seed: int) -> None:

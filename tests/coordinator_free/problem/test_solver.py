@@ -118,3 +118,11 @@ def test_a_problem_beyond_float64_is_named() -> None:
     p = LocalProblem(np.full((3, 2), 1e200), np.ones(3), LOGISTIC, 0.0)
     with pytest.raises(SolverError), np.errstate(all="ignore"):
         LocalSolver(p, 1.0).minimise(1.0, np.zeros(2), np.zeros(2))
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (2, 3)])
+def test_a_fixed_number_of_steps_refuses_nothing(shape: tuple[int, int]) -> None:
+    p = LocalProblem(np.full(shape, 1e200), np.ones(shape[0]), LOGISTIC, 0.0)
+    with np.errstate(all="ignore"):
+        found = LocalSolver(p, 1.0).minimise(1.0, np.zeros(shape[1]), np.zeros(shape[1]), FIXED_STEPS)
+    assert found.shape == (shape[1],)

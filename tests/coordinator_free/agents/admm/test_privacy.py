@@ -69,6 +69,31 @@ def heard(setting: Setting, round_: int, seed: int) -> list[Release]:
     ]
 
 
+# --- neighbours that lie ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "mechanism", "extra"), KINDS, ids=IDS)
+@pytest.mark.parametrize("size", [1e12, 1e16, 1e100])
+def test_a_neighbour_with_huge_values_neither_stops_an_agent_nor_takes_its_noise(
+    kind: type[Admm], mechanism: str, extra: dict[str, Any], size: float
+) -> None:
+    setting = one(kind, mechanism, extra)
+    released = []
+    for draw in range(20):
+        agent = kind(replace(setting, secret=draw.to_bytes(32)))
+        said = agent.start()
+        for round_ in range(setting.updates - 1):
+            for j in setting.neighbours:
+                vector = np.full(setting.dimension, size if round_ % 2 or j % 2 else -size)
+                agent.receive(Release(j, round_, vector, ((setting.agent, round_ - 1),), round_))
+            said = agent.wake()
+        assert said is not None
+        assert (np.abs(said.vector) < 2.0**32).all()
+        released.append(said.vector)
+    for coordinate in np.stack(released).T:
+        assert len(set(coordinate.tolist())) == 20
+
+
 # --- objective perturbation: the exact density of a release ----------------------------------------------------------
 
 
