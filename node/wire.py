@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import re
 import struct
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -207,13 +208,23 @@ def _pairs(round_: int | None, flat: Sequence[int]) -> Used:
 class Receiver:
     """One agent's checks on what arrives: known neighbour, this run, length, finite values, an index not seen before.
 
-    ``dimension`` is the length of a release's vector, ``releases`` the number of indices a neighbour can have.
+    ``dimension`` is the length of a release's vector, ``releases`` the number of indices a neighbour can have,
+    ``largest`` the size of the largest coordinate that an honest neighbour can send.
     Counts: ``dropped`` by reason, ``repeats`` (an index that was already here), ``late`` (filled a gap),
     ``received`` (accepted releases).
     """
 
-    def __init__(self, run: bytes, agent: int, neighbours: Iterable[int], dimension: int, releases: int) -> None:
+    def __init__(
+        self,
+        run: bytes,
+        agent: int,
+        neighbours: Iterable[int],
+        dimension: int,
+        releases: int,
+        largest: float = sys.float_info.max,
+    ) -> None:
         self._run = run
+        self._largest = largest
         self._bytes = 8 * dimension
         self._releases = releases
         self._senders: dict[bytes, tuple[int, int | None]] = {}
@@ -263,12 +274,12 @@ class Receiver:
             return [], others
         # One pass over all that arrived: per frame, these few array operations would cost as much as the header.
         vectors = np.frombuffer(b"".join(bodies), dtype="<f8").reshape(len(bodies), -1)
-        suspect = not np.logical_and.reduce(np.isfinite(vectors), axis=None)
+        suspect = not np.maximum.reduce(np.abs(vectors), axis=None) <= self._largest  # true for a NaN too
         releases = []
         newest = self._newest
         for (sender, index, number, recipient, used), vector in zip(accepted, vectors, strict=True):
-            if suspect and not np.isfinite(vector).all():
-                self.dropped["not finite"] += 1
+            if suspect and not np.abs(vector).max(initial=0.0) <= self._largest:
+                self.dropped["too large" if np.isfinite(vector).all() else "not finite"] += 1
                 self._seen[sender][index] = 0
                 continue
             if index > newest[sender]:

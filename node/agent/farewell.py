@@ -121,6 +121,7 @@ def write_final(talk: Conversation, code: int, reason: str | None, measured: dic
     OSError
         If one of the files cannot be written.
     """
+    finish = _finish(talk) if code == 0 else None
     around, outgoing, incoming, receiver = talk.around, talk.outgoing, talk.incoming, talk.incoming.receiver
     counted = Counted(
         agent=around.agent,
@@ -141,7 +142,16 @@ def write_final(talk: Conversation, code: int, reason: str | None, measured: dic
         links=None if around.shim is None else around.shim.as_json(),
         **measured,
     )
-    leave(around.folder, talk.agent.model, talk.agent.finish() if code == 0 else None, counted)
+    leave(around.folder, talk.agent.model, finish, counted)
+
+
+def _finish(talk: Conversation) -> FloatArray | None:
+    """The free finish. It uses the records without noise, and others see how an agent ends: it ends none."""
+    try:
+        return talk.agent.finish()
+    except Exception as error:
+        talk.around.notes.append(f"no free finish: it failed with a {type(error).__name__}")
+        return None
 
 
 def leave(folder: Path, model: FloatArray, finish: FloatArray | None, counted: Counted) -> None:

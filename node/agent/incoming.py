@@ -38,7 +38,9 @@ class Incoming:
         self._names = around.endpoints if isinstance(around.endpoints, NamedEndpoints) else None
         self._shim = around.shim
         self._limit = DRAIN * max(1, len(around.neighbours))
-        self.receiver = Receiver(around.run, around.agent, around.neighbours, around.dimension, around.releases)
+        self.receiver = Receiver(
+            around.run, around.agent, around.neighbours, around.dimension, around.releases, around.largest
+        )
         self.listening = Listening()
         self.inbox: NewestInbox | RoundInbox
         self.waiting: RoundWait | None = None
@@ -83,7 +85,7 @@ class Incoming:
         return new
 
     def _offer(self, release: Release) -> None:
-        if release.round is None and isinstance(self.inbox, RoundInbox):
+        if isinstance(self.inbox, RoundInbox) and (release.round is None or release.round >= self._around.releases):
             self.receiver.dropped["round"] += 1
         else:
             self.inbox.offer(release)

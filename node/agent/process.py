@@ -5,7 +5,8 @@ The order of its life: `readiness`, then `clock` or `rounds` (after a `restart` 
 Rules that hold here:
 - A release goes one way: the agent's wake, its charge, its journal, its bytes, the socket.
 - Waiting is for a socket, a signal or a deadline, and every deadline's error names the missing agents.
-- Nothing that arrives can raise out of the loop.
+- Nothing that arrives can raise out of the loop. An error of the algorithm stops the agent's releases, with a reason
+  that holds none of its numbers; the details stay in a file of the agent's own (`DETAILS`).
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from coordinator_free.agent import Agent, Halt
 from coordinator_free.agents.registry import make
 from coordinator_free.faults.conditions import conditions
 from coordinator_free.inbox import NewestInbox
 from coordinator_free.privacy.ledger import LedgerError
+from coordinator_free.privacy.mechanism import LARGEST_PLAIN, LARGEST_RECEIVED
 from node.agent.clock import live_on_a_clock
 from node.agent.conversation import Conversation
 from node.agent.farewell import see_neighbours_out, write_final
@@ -38,12 +43,22 @@ from node.folder.keys import read_keys
 from node.folder.ledger import LedgerFile
 from node.folder.shard import read_shard
 from node.folder.status import State
+from node.folder.whole import write_whole
 from node.places import agent_folder, shard_path
 from node.sockets.agent_sockets import Endpoints, FileEndpoints, Post
+
+DETAILS = "error.txt"
+"""The traceback of an algorithm's error, in the agent's folder, mode 0600: a message may hold private numbers."""
 
 
 def live(agent: Agent, ledger: LedgerFile, around: Surroundings, post: Post) -> int:
     """Run one agent to its end; returns its exit status (0: it finished)."""
+    # Standard error is shown to others, and what float64 warns of may depend on the records.
+    with np.errstate(all="ignore"):
+        return _live(agent, ledger, around, post)
+
+
+def _live(agent: Agent, ledger: LedgerFile, around: Surroundings, post: Post) -> int:
     talk = Conversation(agent, ledger, around, post)
     measured = _Measured()
     code, reason = int(ExitCode.FINISHED), None
@@ -53,12 +68,14 @@ def live(agent: Agent, ledger: LedgerFile, around: Surroundings, post: Post) -> 
             _make_way(around.niceness)
         talk.enter(State.READY)
         try:
-            _release_and_receive(talk, measured)
+            with _halting(around.folder):
+                _release_and_receive(talk, measured)
         except (LedgerError, OSError, Halt) as error:
             code = ExitCode.SILENT if isinstance(error, Halt) else ExitCode.LEDGER
             reason = f"stopped releasing: {error}"
             talk.fail(reason)
-        see_neighbours_out(talk)
+        with contextlib.suppress(Halt), _halting(around.folder):
+            see_neighbours_out(talk)
     except AgentFailure as failure:
         code, reason = failure.code, str(failure)
         talk.fail(reason)
@@ -70,6 +87,18 @@ def live(agent: Agent, ledger: LedgerFile, around: Surroundings, post: Post) -> 
     finally:
         talk.close()
     return int(code)
+
+
+@contextlib.contextmanager
+def _halting(folder: Path) -> Iterator[None]:
+    """Turn an error that has no place in an agent's life into a `Halt`, and keep its details to the agent."""
+    try:
+        yield
+    except (AgentFailure, LedgerError, OSError, Halt):
+        raise
+    except Exception as error:
+        write_whole(folder / DETAILS, traceback.format_exc().encode())
+        raise Halt(f"the algorithm failed with a {type(error).__name__}; its details are in {DETAILS}") from error
 
 
 @dataclass
@@ -148,6 +177,7 @@ def run_from_folder(
         skew_ns=round(1e9 * public.skew),
         silent=network.silent,
         on_silent=network.on_silent,
+        largest=LARGEST_PLAIN if setting.mechanism == "none" else LARGEST_RECEIVED,
         hold=hold,
         joins=members.joins or (bool(members.leaving) and (folder / "journal.bin").exists()),
         joining=frozenset(members.joining),

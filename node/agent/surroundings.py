@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,6 +66,8 @@ class Surroundings:
     """Returns when this agent may look for its neighbours."""
     shim: Shim | None = None
     """Network conditions between the socket and the checks."""
+    largest: float = sys.float_info.max
+    """The size of the largest coordinate that an honest neighbour can send."""
     niceness: int = SPEAKING
     joins: bool = False
     """The other agents are running already, and some of them may have left."""

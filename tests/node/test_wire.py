@@ -32,6 +32,15 @@ def receiver() -> Receiver:
     return Receiver(RUN, 1, [2, 3], dimension=4, releases=10)
 
 
+@pytest.mark.parametrize("value", [4.0, np.nextafter(4.0, 5.0), -1e12, 1e308])
+def test_a_vector_that_no_honest_neighbour_sends_is_dropped_and_its_index_is_free_for_a_good_one(value: float) -> None:
+    ear = Receiver(RUN, 1, [2, 3], dimension=4, releases=10, largest=4.0)
+    taken = take(ear, encode(RUN, release(vector=np.array([0.0, 4.0, value, -4.0]))))
+    assert ear.dropped == ({} if value == 4.0 else {"too large": 1})
+    assert (taken is not None) == (value == 4.0)
+    assert (take(ear, encode(RUN, release())) is not None) == (value != 4.0)
+
+
 def header(**changes: object) -> bytes:
     fields = msgpack.unpackb(encode(RUN, release())[1])
     return msgpack.packb({k: v for k, v in (fields | changes).items() if v != "absent"})
