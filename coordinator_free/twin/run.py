@@ -1,8 +1,8 @@
-"""The twin: runs agents in one process, on a virtual clock or round by round, and executes recorded agents again.
+"""The twin: runs agents in one process, on a virtual clock or round by round.
 
 Rules that hold here:
 - The agents are the very objects that run over processes, and what they consume is decided by the same inboxes.
-- A release is charged before anybody hears it.
+- A release is charged before any agent receives it.
 - A synchronous run does not depend on the order in which ready agents are served; an asynchronous one is a function of
   the clocks and delays.
 """
@@ -10,8 +10,9 @@ Rules that hold here:
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coordinator_free.agent import Agent
@@ -32,12 +33,12 @@ Listener = Callable[[float, Release], None]
 
 
 class Stalled(RuntimeError):
-    """Agents wait for releases that nobody will make."""
+    """Agents wait for releases that no agent will make."""
 
 
 @dataclass
 class Transcript:
-    """What was said in a run, in order, and what the agents kept to themselves.
+    """What was released in a run, in order, and what the agents kept to themselves.
 
     ``times`` are virtual times, or rounds. ``finishes[i]`` is agent i's free finish: not covered by epsilon.
     """
@@ -45,6 +46,72 @@ class Transcript:
     releases: list[Release] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     finishes: list[FloatArray | None] = field(default_factory=list)
+
+
+class _Record:
+    """Charges each release, then writes it down."""
+
+    def __init__(self, agents: Sequence[Agent], ledger: Charge | None, on_release: Listener | None) -> None:
+        self.transcript = Transcript()
+        self._agents, self._ledger, self._on_release = agents, ledger, on_release
+        self._keep, self._stamp = self.transcript.releases.append, self.transcript.times.append
+
+    def add(self, at: float, release: Release) -> None:
+        """Raise what the ledger raises; nothing is written down then."""
+        if self._ledger is not None:
+            self._ledger(release, self._agents[release.sender].charge(release.index))
+        self._keep(release)
+        self._stamp(at)
+        if self._on_release is not None:
+            self._on_release(at, release)
+
+
+class _Air:
+    """The releases between agents that have a clock: those on their way, and the last that each link lost."""
+
+    def __init__(self, network: Network, inboxes: Sequence[NewestInbox], delay: Delay | None) -> None:
+        self._inboxes, self._delay = inboxes, delay
+        self._offers = [[(j, inboxes[j].offer) for j in network.neighbours(i)] for i in range(len(inboxes))]
+        self._arrivals: list[tuple[float, int, int, Release]] = []
+        self._lost: dict[tuple[int, int], Release] = {}
+        self._sent = 0
+
+    def send(self, now: float, release: Release) -> None:
+        """Send a release to its recipient, or to every neighbour of its sender."""
+        offers = self._offers[release.sender]
+        if release.recipient is not None:
+            offers = [(j, offer) for j, offer in offers if j == release.recipient]
+        if self._delay is None:
+            for _, offer in offers:
+                offer(release)
+            return
+        for j, offer in offers:
+            wait = self._delay(release, j)
+            self._lost.pop((release.sender, j), None)
+            if wait is None:
+                self._lost[release.sender, j] = release
+            elif wait == 0.0:
+                offer(release)
+            else:
+                self._sent += 1
+                heapq.heappush(self._arrivals, (now + wait, self._sent, j, release))
+
+    def arrive(self, now: float) -> None:
+        """Put into the inboxes what has arrived by ``now``."""
+        while self._arrivals and self._arrivals[0][0] <= now:
+            _, _, j, arrived = heapq.heappop(self._arrivals)
+            self._inboxes[j].offer(arrived)
+
+    def settle(self) -> None:
+        """Put into the inboxes all that is on its way, then the last lost releases."""
+        self.arrive(math.inf)
+        for (_, j), release in self._lost.items():
+            self._inboxes[j].offer(release)
+
+
+def _receive(agent: Agent, releases: Iterable[Release]) -> None:
+    for release in releases:
+        agent.receive(release)
 
 
 def run_asynchronous(
@@ -63,7 +130,7 @@ def run_asynchronous(
     """Run until every agent is finished: each wakes after its clock's waits and consumes what arrived since.
 
     An agent in ``joins`` has its clock started then, and has heard its neighbours' newest releases by its first wake;
-    one in ``leaves`` says nothing from then on.
+    one in ``leaves`` releases nothing from then on.
 
     ``clocks`` replaces the Poisson clocks of (seed, rate). Without ``delay`` a release arrives at once. At the end each
     agent hears the last release of each neighbour even if it was lost, since agents over sockets repeat their last one.
@@ -71,72 +138,55 @@ def run_asynchronous(
     if clocks is None:
         clocks = [waits(seed, i, rate) for i in range(len(agents))]
     inboxes = [NewestInbox(newest_only=agent.newest_only) for agent in agents]
-    offers = [[(j, inboxes[j].offer) for j in network.neighbours(i)] for i in range(len(agents))]
-    transcript = Transcript()
-    keep, stamp = transcript.releases.append, transcript.times.append
-    arrivals: list[tuple[float, int, int, Release]] = []
-    lost: dict[tuple[int, int], Release] = {}
-    sent = 0
-
-    def deliver(now: float, release: Release) -> None:
-        nonlocal sent
-        if ledger is not None:
-            ledger(release, agents[release.sender].charge(release.index))
-        keep(release)
-        stamp(now)
-        if on_release is not None:
-            on_release(now, release)
-        if delay is None and release.recipient is None:
-            for _, offer in offers[release.sender]:
-                offer(release)
-            return
-        for j, offer in offers[release.sender]:
-            if release.recipient is not None and release.recipient != j:
-                continue
-            wait = 0.0 if delay is None else delay(release, j)
-            lost.pop((release.sender, j), None)
-            if wait is None:
-                lost[release.sender, j] = release
-            elif wait == 0.0:
-                offer(release)
-            else:
-                sent += 1
-                heapq.heappush(arrivals, (now + wait, sent, j, release))
-
+    record, air = _Record(agents, ledger, on_release), _Air(network, inboxes, delay)
     begins, ends = joins or {}, leaves or {}
     for i, agent in enumerate(agents):
         first = agent.start() if i not in begins else None
         if first is not None:
-            deliver(0.0, first)
+            record.add(0.0, first)
+            air.send(0.0, first)
     ticks = [(begins.get(i, 0.0) + next(clocks[i]), i) for i, agent in enumerate(agents) if not agent.finished]
     heapq.heapify(ticks)
     while ticks:
         now, i = ticks[0]
-        while arrivals and arrivals[0][0] <= now:
-            _, _, j, arrived = heapq.heappop(arrivals)
-            inboxes[j].offer(arrived)
         agent = agents[i]
-        if i in ends and now >= ends[i]:
-            heapq.heappop(ticks)
-            continue
-        for release in inboxes[i].take():
-            agent.receive(release)
-        said = agent.wake()
-        if said is not None:
-            deliver(now, said)
-        if agent.finished:
+        air.arrive(now)
+        left = i in ends and now >= ends[i]
+        if not left:
+            _receive(agent, inboxes[i].take())
+            said = agent.wake()
+            if said is not None:
+                record.add(now, said)
+                air.send(now, said)
+        if left or agent.finished:
             heapq.heappop(ticks)
         else:
             heapq.heapreplace(ticks, (now + next(clocks[i]), i))
-    for _, _, j, arrived in sorted(arrivals, key=lambda arrival: arrival[:2]):
-        inboxes[j].offer(arrived)
-    for (_, j), release in lost.items():
-        inboxes[j].offer(release)
-    for i, agent in enumerate(agents):
-        for release in inboxes[i].take():
-            agent.receive(release)
-    transcript.finishes = [agent.finish() for agent in agents]
-    return transcript
+    air.settle()
+    for agent, inbox in zip(agents, inboxes, strict=True):
+        _receive(agent, inbox.take())
+    record.transcript.finishes = [agent.finish() for agent in agents]
+    return record.transcript
+
+
+class _RoundAir:
+    """The releases between agents in rounds: each arrives at once; ``ready`` are the agents whose round is complete."""
+
+    def __init__(self, network: Network, record: _Record) -> None:
+        self._network, self._record = network, record
+        self.inboxes = [RoundInbox(network.neighbours(i)) for i in range(network.agents)]
+        self.ready: deque[int] = deque()
+
+    def send(self, release: Release | None) -> None:
+        """Record a release and send it to its recipient, or to every neighbour of its sender; None: do nothing."""
+        if release is None:
+            return
+        self._record.add(float(release.round if release.round is not None else -1), release)
+        for j in self._network.neighbours(release.sender):
+            if release.recipient is None or release.recipient == j:
+                self.inboxes[j].offer(release)
+                if not self.inboxes[j].missing:
+                    self.ready.append(j)
 
 
 def run_rounds(
@@ -146,38 +196,33 @@ def run_rounds(
     on_release: Listener | None = None,
     ledger: Charge | None = None,
 ) -> Transcript:
-    """Run until every agent is finished: each wakes when every neighbour's release of its round is here."""
-    inboxes = [RoundInbox(network.neighbours(i)) for i in range(len(agents))]
-    transcript = Transcript()
-    ready: deque[int] = deque()
+    """Run until every agent is finished: each wakes when every neighbour's release of its round is here.
 
-    def deliver(release: Release) -> None:
-        if ledger is not None:
-            ledger(release, agents[release.sender].charge(release.index))
-        at = float(release.round if release.round is not None else -1)
-        transcript.releases.append(release)
-        transcript.times.append(at)
-        if on_release is not None:
-            on_release(at, release)
-        for j in network.neighbours(release.sender):
-            if release.recipient is None or release.recipient == j:
-                inboxes[j].offer(release)
-                if not inboxes[j].missing:
-                    ready.append(j)
-
+    Raises
+    ------
+    Stalled
+        Some agents wait for releases that no agent will make.
+    """
+    record = _Record(agents, ledger, on_release)
+    air = _RoundAir(network, record)
+    inboxes = air.inboxes
     for agent in agents:
-        first = agent.start()
-        if first is not None:
-            deliver(first)
-    while ready:
-        i = ready.popleft()
+        air.send(agent.start())
+    while air.ready:
+        i = air.ready.popleft()
         agent = agents[i]
         while not agent.finished and not inboxes[i].missing:
-            for release in inboxes[i].take():
-                agent.receive(release)
-            said = agent.wake()
-            if said is not None:
-                deliver(said)
+            _receive(agent, inboxes[i].take())
+            air.send(agent.wake())
+    _check_that_none_waits(agents, inboxes)
+    complete = [i for i in range(len(agents)) if network.neighbours(i) and not inboxes[i].missing]
+    for i in complete:
+        _receive(agents[i], inboxes[i].take())
+    record.transcript.finishes = [agent.finish() for agent in agents]
+    return record.transcript
+
+
+def _check_that_none_waits(agents: Sequence[Agent], inboxes: Sequence[RoundInbox]) -> None:
     waiting = [i for i, agent in enumerate(agents) if not agent.finished]
     if waiting:
         i = min(waiting, key=lambda agent: inboxes[agent].round)
@@ -185,78 +230,3 @@ def run_rounds(
         raise Stalled(
             f"{len(waiting)} agents wait for ever: agent {i} in round {inboxes[i].round} for agents {missing}"
         )
-    for i, agent in enumerate(agents):
-        if network.neighbours(i) and not inboxes[i].missing:
-            for release in inboxes[i].take():
-                agent.receive(release)
-    transcript.finishes = [agent.finish() for agent in agents]
-    return transcript
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The first release at which a re-execution and the record part."""
-
-    index: int
-    reason: str
-
-
-def reexecute(
-    agent: Agent, releases_of_neighbours: Mapping[tuple[int, int], Release], recorded: Sequence[Release]
-) -> Difference | None:
-    """Feed a fresh ``agent`` what each of its ``recorded`` releases says it used, and compare bit for bit.
-
-    ``releases_of_neighbours`` holds every neighbour's releases by (sender, index). An agent that was restarted goes on
-    from the snapshot after the own index that its next release names, or from the start if it names none. A restart
-    shows in the record as a skipped index or another own index than the previous one; where it shows in neither, it is
-    tried when going on without one gives another release.
-    """
-    snapshots: dict[int, dict[str, FloatArray]] = {}
-    previous: int | None = None
-    opening = agent.start()
-    for release in recorded:
-        own = next((index for sender, index in reversed(release.used) if sender == release.sender), None)
-        if own is not None and own not in snapshots:
-            return Difference(release.index, f"goes on from its release {own}, which is not in the record")
-        consumed = []
-        for key in release.used:
-            if key[0] == release.sender:
-                continue
-            if key not in releases_of_neighbours:
-                return Difference(release.index, f"release {key[1]} of agent {key[0]}, which it used, is missing")
-            consumed.append(releases_of_neighbours[key])
-
-        reason: str | None = "the agent was restarted"
-        if release.index == (0 if previous is None else previous + 1) and own == previous:
-            reason = _compare(opening or _continue(agent, consumed), release)
-        if reason is not None and (previous is not None or release.index > 0):
-            agent.restore({} if own is None else snapshots[own], release.index)
-            after = _compare(_continue(agent, consumed), release)
-            reason = None if after is None else after if reason == "the agent was restarted" else reason
-        if reason is not None:
-            return Difference(release.index, reason)
-        opening = None
-        snapshots[release.index] = agent.snapshot()
-        previous = release.index
-    return None
-
-
-def _continue(agent: Agent, consumed: Sequence[Release]) -> Release | None:
-    for heard in consumed:
-        agent.receive(heard)
-    return agent.wake()
-
-
-def _compare(again: Release | None, recorded: Release) -> str | None:
-    """How a re-executed release differs from the recorded one; None if it does not."""
-    if again is None:
-        return "the re-executed agent says nothing"
-    if again.same_as(recorded):
-        return None
-    for name in ("sender", "index", "used", "round", "recipient"):
-        if getattr(again, name) != getattr(recorded, name):
-            return f"{name} is {getattr(recorded, name)} in the record and {getattr(again, name)} when executed again"
-    if again.vector.shape != recorded.vector.shape:
-        return f"the vector has shape {recorded.vector.shape} in the record and {again.vector.shape} again"
-    largest = float(abs(again.vector - recorded.vector).max(initial=0.0))
-    return f"the vector differs by up to {largest:.3g}"

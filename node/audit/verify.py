@@ -22,7 +22,7 @@ from coordinator_free.attacks.inversion import InversionError, invert
 from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.release import Release
-from coordinator_free.twin.run import reexecute
+from coordinator_free.twin.reexecution import reexecute
 from node.audit.recording import Recording, read_recording
 from node.folder.build import same_build
 from node.folder.shard import read_secret, setting

@@ -13,7 +13,7 @@ import pytest
 
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.release import Release
-from coordinator_free.twin.run import reexecute
+from coordinator_free.twin.reexecution import reexecute
 from node.agent.charging import Charger
 from node.folder.journal import read_journal
 from node.folder.ledger import LedgerFile

@@ -14,7 +14,8 @@ from coordinator_free.clocks import waits
 from coordinator_free.inbox import NewestInbox, RoundInbox, used
 from coordinator_free.problem.losses import SQUARED
 from coordinator_free.release import FloatArray, Release
-from coordinator_free.twin.run import Stalled, reexecute, run_asynchronous, run_rounds
+from coordinator_free.twin.reexecution import reexecute
+from coordinator_free.twin.run import Stalled, run_asynchronous, run_rounds
 
 
 def say(sender: int, index: int, round: int | None = None) -> Release:

@@ -15,7 +15,8 @@ from coordinator_free.agents.admm.penalty_perturbation import PenaltyPerturbatio
 from coordinator_free.agents.admm.primal_perturbation import PrimalPerturbation
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.release import Release
-from coordinator_free.twin.run import reexecute, run_rounds
+from coordinator_free.twin.reexecution import reexecute
+from coordinator_free.twin.run import run_rounds
 from tests.helpers.admm_networks import records, ring, settings
 
 NETWORK = ring(4)

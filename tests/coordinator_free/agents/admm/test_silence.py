@@ -10,7 +10,7 @@ import pytest
 from coordinator_free.agents.admm.admm import Admm
 from coordinator_free.inbox import RoundInbox
 from coordinator_free.release import FloatArray, Release
-from coordinator_free.twin.run import reexecute
+from coordinator_free.twin.reexecution import reexecute
 from tests.helpers.admm_networks import models, records, ring, settings
 
 AGENTS = 4

@@ -19,7 +19,7 @@ from coordinator_free.attacks.bounds import Decision, lower_bound
 from coordinator_free.privacy.accounting import calibrate, total
 from coordinator_free.privacy.ledger import Plan
 from coordinator_free.privacy.observer import ObserverError, composition, contraction, truth
-from coordinator_free.twin.run import reexecute
+from coordinator_free.twin.reexecution import reexecute
 from tests.helpers.averages_networks import complete, problems, run, settings
 from topology import families
 

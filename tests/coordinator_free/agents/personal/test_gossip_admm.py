@@ -8,7 +8,8 @@ import pytest
 from coordinator_free.agents.settings import SettingError
 from coordinator_free.problem.losses import LOGISTIC, SQUARED
 from coordinator_free.problem.objective import optimum, relative_gap
-from coordinator_free.twin.run import reexecute, run_asynchronous
+from coordinator_free.twin.reexecution import reexecute
+from coordinator_free.twin.run import run_asynchronous
 
 
 @pytest.mark.parametrize(("judge", "start"), [(LOGISTIC, "local"), (SQUARED, "zero")], ids=["logistic", "squared"])

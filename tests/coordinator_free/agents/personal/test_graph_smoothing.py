@@ -13,7 +13,8 @@ from coordinator_free.agents.settings import SettingError
 from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.problem.losses import LOGISTIC, SQUARED
 from coordinator_free.release import Release
-from coordinator_free.twin.run import reexecute, run_asynchronous
+from coordinator_free.twin.reexecution import reexecute
+from coordinator_free.twin.run import run_asynchronous
 
 
 @pytest.mark.parametrize("time", [0.5, 10.0, 30.0])

@@ -20,7 +20,8 @@ from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.problem.losses import LOGISTIC
 from coordinator_free.problem.objective import LocalProblem, optimum, relative_gap
 from coordinator_free.release import FloatArray, Release
-from coordinator_free.twin.run import reexecute, run_asynchronous
+from coordinator_free.twin.reexecution import reexecute
+from coordinator_free.twin.run import run_asynchronous
 from topology.network import Network
 
 WEIGHTS = np.array([1.0, 2.0, 5.0])

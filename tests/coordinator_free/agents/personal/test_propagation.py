@@ -14,7 +14,8 @@ from coordinator_free.privacy.accounting import calibrate, total
 from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.problem.losses import LOGISTIC, SQUARED
 from coordinator_free.problem.objective import LocalProblem
-from coordinator_free.twin.run import reexecute, run_asynchronous
+from coordinator_free.twin.reexecution import reexecute
+from coordinator_free.twin.run import run_asynchronous
 
 BOUND = 2.0  # rows in [-1, 1]^3 have an L2 norm below 1.74
 
