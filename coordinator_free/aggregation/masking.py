@@ -311,7 +311,8 @@ def check_graph(agents: int, degrees: Sequence[int], connectivity: int, colluder
     if colluders >= connectivity:
         raise MaskError(
             f"privacy.colluders = {colluders}: taking {connectivity} agents away cuts the mask graph, so as many "
-            f"colluders could see the sum of a part; accepted: below {connectivity}, or a denser graph"
+            f"colluders could see the sum of a part; accepted: below {connectivity}, or a denser graph. With 0 epsilon "
+            "holds only for observers that take no part in the sum"
         )
     if dropouts and colluders + dropouts >= connectivity:
         raise MaskError(

@@ -153,8 +153,8 @@ class PrivacySection(Section):
     """[share of the agents, epsilon] pairs, dealt at random: another way to budgets of the agents' own."""
     observer: Literal["releases", "sum", "as_published"] = "releases"
     """Whom epsilon speaks of: who sees each agent's releases, or only their masked sum; or as the paper has it."""
-    colluders: Annotated[int, Field(ge=0)] = 0
-    """Agents of a masked sum that may pool what they know."""
+    colluders: Annotated[int, Field(ge=0)] = 1
+    """Agents of a masked sum that may pool what they know, and lie: epsilon holds against them too."""
     dropouts: Annotated[int, Field(ge=0)] = 0
     """Agents that may be absent from a masked sum: so the noise of the others is enough, and masks are repaired."""
 

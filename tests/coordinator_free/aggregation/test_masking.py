@@ -241,7 +241,8 @@ def test_agents_with_other_weights_stop_before_they_say_a_vector() -> None:
     [
         (["data.agents=2"], "a masked sum of 2 agents"),
         (["privacy.colluders=2"], "privacy.colluders = 2: 2 neighbours can rebuild an own mask"),
-        (["privacy.dropouts=2"], "privacy.dropouts = 2: an own mask could not be rebuilt"),
+        (["privacy.colluders=0", "privacy.dropouts=2"], "privacy.dropouts = 2: an own mask could not be rebuilt"),
+        (["topology.kind=path"], "privacy.colluders = 1: taking 1 agents away cuts the mask graph"),
         (["learning.step=200"], "up to 2/L"),
         (["network.on_silent=carry-on"], 'accepted: "wait", "stop"'),
     ],

@@ -48,7 +48,7 @@ SHARED: dict[str, Any] = {
     "privacy.r": 0.9,
     "privacy.levels": [[1.0, 2.5]],
     "privacy.observer": "as_published",
-    "privacy.colluders": 1,
+    "privacy.colluders": 2,
     "privacy.dropouts": 1,
     "clock.rate": 3.0,
     "clock.updates": 7,

@@ -38,7 +38,7 @@ _PUBLISHED = _LOCAL | {"learning.local_steps": STEPS, "privacy.observer": "as_pu
 _EQUAL = {"learning.weighting": "equal"}
 _SIMPLE = _EQUAL | {"learning.algorithm": "node.experiments.reproduce.published:SimpleAverage"}
 _OUTPUT = {"learning.local": "output-perturbation", "learning.anchor_regularisation": 500.0}
-_MASKED = {"learning.aggregation": "masked-sum", "privacy.observer": "sum"}
+_MASKED = {"learning.aggregation": "masked-sum", "privacy.observer": "sum", "privacy.colluders": 0}
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "WD-DP": (PUBLISHED, _PUBLISHED),
     "simple average": (PUBLISHED, _PUBLISHED | _SIMPLE),
