@@ -4,8 +4,8 @@ Rules that hold here:
 - An agent never does I/O. Sockets, clocks, files and the ledger are its driver's; the same object runs over
   processes, in containers and in the twin.
 - A wake that says nothing changes no state.
-- Noise is a function of (the agent's secret, the release's index), so nothing depends on how often a generator was
-  called.
+- Noise is a function of (the agent's secret, the start of its process, the release's index), so nothing depends on how
+  often a generator was called.
 - Sums over neighbours run in agent order, never in arrival order.
 - ``charge(index)`` says what release ``index`` costs *before* it is computed, from public numbers only.
 """
@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from coordinator_free.privacy.mechanism import Mechanism
+from coordinator_free.privacy.noise import Start, Stream, secret_of
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray, Release
 
@@ -44,7 +45,8 @@ class Setting:
 
     ``problem`` is private; everything else is public. ``weights`` are W_ij in the order of ``neighbours`` (ascending).
     ``multipliers`` holds one noise scale per release, in units of that release's sensitivity (empty: no privacy);
-    ``mechanism`` names their family. ``learning`` holds the algorithm's own public parameters.
+    ``mechanism`` names their family. ``learning`` holds the algorithm's own public parameters. ``secret`` is the
+    agent's own, and ``starts`` are the starts of its process in this run, in order.
     """
 
     agent: int
@@ -61,6 +63,15 @@ class Setting:
     secret: bytes = b""
     run: bytes = b""
     """The run's id; empty where nothing has been dealt yet."""
+    starts: tuple[Start, ...] = ()
+
+    def secret_of(self, index: int) -> bytes:
+        """The secret that release ``index`` may draw from: that of the start which it is made under."""
+        return secret_of(self.secret, self.starts, index)
+
+    def stream(self, index: int) -> Stream:
+        """The noise of release ``index``."""
+        return Stream(self.secret_of(index), index)
 
 
 @runtime_checkable

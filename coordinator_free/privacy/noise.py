@@ -1,8 +1,11 @@
 """The randomness of releases: a cryptographic stream for each (secret, index), and samplers that miss nothing.
 
 Rules that hold here:
-- A stream is a function of (the agent's secret, the release's index): SHAKE-256 over a domain tag, the length of the
-  secret, the secret, and the index. Different pairs never share input, so they never share noise.
+- A stream is a function of (a secret, the release's index): SHAKE-256 over a domain tag, the length of the secret, the
+  secret, and the index. Different pairs never share input, so they never share noise.
+- Each start of an agent's process has a secret of its own: SHAKE-256 over another domain tag, the length of the agent's
+  secret, that secret, and a nonce that the start drew. So two copies of one agent never share noise for what they
+  compute after they were copied.
 - Within a stream nothing is handed out twice.
 - Samplers return whole numbers of grid steps as float64, exact below 2^53. Where a float64 logarithm of one uniform
   number would skip grid points in the tail, the exponential is put together from an unbounded whole number of ln 2 and
@@ -15,6 +18,7 @@ import functools
 import hashlib
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +27,12 @@ FloatArray = npt.NDArray[np.float64]
 WordArray = npt.NDArray[np.uint64]
 
 _DOMAIN = b"sottovoce release noise 1\x00"
+_START_DOMAIN = b"sottovoce start 1\x00"
 _SIMULATION_DOMAIN = b"sottovoce simulation secret 1\x00"
 SECRET_BYTES = 32
 """Length of a secret that is drawn from the operating system."""
+NONCE_BYTES = 32
+"""Length of the nonce of a start, which is drawn from the operating system."""
 
 _TOGETHER = 16
 """Releases whose first draws are made together, at most."""
@@ -47,13 +54,32 @@ _HALVINGS = np.array([(1 + _zeros(top, 12)) * _LN2 for top in range(1 << 12)])
 """(K + 1) ln 2 for each value of a word's top 12 bits, K the number of their trailing zeros: geometric(1/2)."""
 
 
+class Start(NamedTuple):
+    """One start of an agent's process: releases from index ``first`` on are made under ``nonce``."""
+
+    first: int
+    nonce: bytes
+
+
+def secret_of(secret: bytes, starts: Sequence[Start], index: int) -> bytes:
+    """The secret of the start that release ``index`` is made under: the last of ``starts`` that is not after it.
+
+    Without such a start (a simulation, or a run from before there were starts) it is the agent's own.
+    """
+    for start in reversed(starts):
+        if start.first <= index:
+            hashed = hashlib.shake_256(_START_DOMAIN + len(secret).to_bytes(8, "big") + secret + start.nonce)
+            return hashed.digest(SECRET_BYTES)
+    return secret
+
+
 class Stream:
     """The random words of one release.
 
     Parameters
     ----------
     secret
-        The agent's own, at least 16 bytes, known to no other process.
+        At least 16 bytes, known to no other process: see `secret_of`.
     index
         The release's index, 0 to 2^64 - 1.
 
@@ -108,15 +134,16 @@ class Streams:
     Each is the same as from a `Stream` of its own.
     """
 
-    def __init__(self, secret: bytes) -> None:
+    def __init__(self, secret: bytes, starts: Sequence[Start] = ()) -> None:
         self._secret = secret
+        self._starts = starts
         self._made: dict[int, Stream] = {}
 
     def __getitem__(self, index: int) -> Stream:
         stream = self._made.pop(index, None)
         if stream is None:
             self._made.clear()
-            stream = Stream(self._secret, index, functools.partial(self._make_ready, index))
+            stream = Stream(self._secret_of(index), index, functools.partial(self._make_ready, index))
         return stream
 
     def _make_ready(self, index: int, stream: Stream, sampler: _Sampler, count: int) -> None:
@@ -124,10 +151,13 @@ class Streams:
         if together < 2:
             return
         later = range(index + 1, min(index + together, 1 << 64))
-        self._made = {k: Stream(self._secret, k) for k in later}
+        self._made = {k: Stream(self._secret_of(k), k) for k in later}
         streams = [stream, *self._made.values()]
         for each, row in zip(streams, sampler(streams, count), strict=True):
             each._ready = (sampler, count, row)
+
+    def _secret_of(self, index: int) -> bytes:
+        return secret_of(self._secret, self._starts, index)
 
 
 def simulation_secret(seed: int, agent: int) -> bytes:

@@ -4,15 +4,29 @@ Rules that hold here:
 - No release leaves the process before its charge is on disk.
 - Charges are reserved in groups, so that a fast clock does not wait for the disk; what was reserved and not sent is
   spent all the same. A group is at most a twentieth of the budgeted releases.
+- Each start of a process draws a nonce from the operating system, and it is on disk before anything is drawn from it.
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from coordinator_free.agent import Agent
 from coordinator_free.privacy.ledger import Plan
+from coordinator_free.privacy.noise import NONCE_BYTES, Start
 from node.folder.ledger import LedgerFile
+from node.folder.public import PublicNumbers
+
+
+def start_of(ledger: LedgerFile, public: PublicNumbers) -> tuple[Start, ...]:
+    """Note a new start of the agent in its ledger, and return all starts of its run; raises `LedgerError`.
+
+    A simulation has none: its noise is a function of the seed, however often a process is started.
+    """
+    if public.simulation:
+        return ()
+    return ledger.start(public.run.hex(), os.urandom(NONCE_BYTES))
 
 
 class Charger:

@@ -17,7 +17,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from coordinator_free.faults.conditions import conditions
 from coordinator_free.inbox import NewestInbox
 from coordinator_free.privacy.ledger import LedgerError
 from coordinator_free.privacy.mechanism import LARGEST_PLAIN, LARGEST_RECEIVED
+from node.agent.charging import start_of
 from node.agent.clock import live_on_a_clock
 from node.agent.conversation import Conversation
 from node.agent.farewell import see_neighbours_out, write_final
@@ -151,8 +152,8 @@ def run_from_folder(
     """
     folder = agent_folder(run, number)
     setting, public, shard_digest = read_shard(shard_path(run, number), folder / "secret")
-    agent = make(public.algorithm, setting)
     ledger = LedgerFile.open(folder / "ledger.jsonl", shard_digest)
+    agent = make(public.algorithm, replace(setting, starts=start_of(ledger, public)))
     published = FileEndpoints(run / "endpoints")
     network, members = public.network, public.membership
     weather = conditions(network.conditions, public.seed)

@@ -3,6 +3,7 @@
 Rules that hold here:
 - No index is drawn twice: without rounds the agent goes on with the next index that is not charged.
 - In rounds a release must not be lost: charge, bytes and state are one record, and the release is repeated exactly.
+- Bytes that may have left are never made again with other noise.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from coordinator_free.inbox import RoundInbox
+from coordinator_free.privacy.ledger import LedgerError
 from coordinator_free.release import FloatArray, Release
 from node.agent.conversation import Conversation
 from node.agent.snapshot import unpacked_snapshot
@@ -38,13 +40,18 @@ def resume(talk: Conversation) -> bool:
 
 
 def _resume_round(talk: Conversation, inbox: RoundInbox) -> bool:
-    # A torn record was charged and never sent. What it held is computed again from the state before it, and under its
-    # own index: a round has one set of inputs, so that release, noise and all, is the same to the last bit.
+    # A torn record was charged and never sent. What it held is computed again from the state before it and under its
+    # own index, with the noise of this start.
     records = [record for record in talk.charger.records() if "state" in record]
     indices = [int(record["again" if "again" in record else "first"]) for record in records]
     following = max(indices, default=-1) + 1
     if not talk.charger.covers(following):
         following = talk.charger.charged
+    if following in talk.outgoing.sent and following not in indices:
+        raise LedgerError(
+            f"ledger: the record of release {following} is damaged, but the journal holds the release, so it may have "
+            "been sent; nothing more is released"
+        )
     if not records:
         if following > 0:
             talk.agent.restore({}, following)

@@ -16,15 +16,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from coordinator_free.agent import Agent
+from coordinator_free.agent import Agent, Setting
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.attacks.inversion import InversionError, invert
 from coordinator_free.privacy.mechanism import GRID
-from coordinator_free.privacy.noise import Stream
 from coordinator_free.release import Release
 from coordinator_free.twin.reexecution import reexecute
 from node.audit.recording import Recording, read_recording
 from node.folder.build import same_build
+from node.folder.ledger import LedgerFile
 from node.folder.shard import read_secret, setting
 from node.places import agent_folder
 
@@ -91,7 +91,10 @@ class Verdict:
 
 
 def verify(folder: Path) -> Verdict:
-    """Re-execute every release of the run in ``folder``; raises what `read_recording` and `read_secret` raise."""
+    """Re-execute every release of the run in ``folder``; raises what `read_recording` and `read_secret` raise,
+
+    and `LedgerError` where the starts of an agent's process cannot be read from its ledger.
+    """
     recording = read_recording(folder)
     run = recording.run
     exact = same_build(run.manifest.build)
@@ -100,10 +103,10 @@ def verify(folder: Path) -> Verdict:
     stopped: list[Difference] = []
     for agent in range(run.agents):
         recorded = recording.of(agent)
-        secret = read_secret(agent_folder(folder, agent) / "secret")
-        code = make(setting(run.rows[agent], run.public[agent], secret))  # type: ignore[call-arg]
+        given = _setting(recording, agent)
+        code = make(given)  # type: ignore[call-arg]
         compare = _bits if exact else _nearly
-        found = compare(code, recording, recorded, secret)
+        found = compare(code, recording, recorded, given)
         if found is not None:
             index, reason = found
             release = next(r for r in recorded if r.index == index)
@@ -135,17 +138,26 @@ def computed_from(release: Release, most: int = 12) -> str:
     return told
 
 
+def _setting(recording: Recording, agent: int) -> Setting:
+    """What the agent was given, the starts of its process from its ledger."""
+    run = recording.run
+    place = agent_folder(run.folder, agent)
+    with LedgerFile.read(place / "ledger.jsonl", None) as ledger:
+        starts = ledger.starts(run.run.hex())
+    return setting(run.rows[agent], run.public[agent], read_secret(place / "secret"), starts)
+
+
 def _bits(
     code: Agent,
     recording: Recording,
     recorded: Sequence[Release],
-    secret: bytes,  # noqa: ARG001
+    given: Setting,  # noqa: ARG001
 ) -> tuple[int, str] | None:
     found = reexecute(code, recording.heard, recorded)
     return None if found is None else (found.index, found.reason)
 
 
-def _nearly(code: Agent, recording: Recording, recorded: Sequence[Release], secret: bytes) -> tuple[int, str] | None:
+def _nearly(code: Agent, recording: Recording, recorded: Sequence[Release], given: Setting) -> tuple[int, str] | None:
     """Another build: each release against code that goes on from the recorded ones, so that nothing adds up."""
     try:
         rows = invert(code, recorded, recording.heard)
@@ -154,7 +166,7 @@ def _nearly(code: Agent, recording: Recording, recorded: Sequence[Release], secr
     for row in rows:
         vector, due, allowed = row.release.vector, row.exact, CLOSE
         if row.mechanism is not None:
-            noise = row.mechanism.noise(vector.shape[0], Stream(secret, row.release.index))
+            noise = row.mechanism.noise(vector.shape[0], given.stream(row.release.index))
             due, allowed = np.rint(row.exact / GRID) * GRID + noise, 1.5 * GRID
         largest = float(np.abs(vector - due).max(initial=0.0))
         if not largest <= allowed:

@@ -7,10 +7,12 @@ from the line before, so that a line which is damaged, missing or out of place i
     {"first": 0, "last": 4, "run": ..., "mechanism": {"name": "gaussian", ...}} 5e6f7a8b
     {"again": 4, "run": ..., "frame": ..., "state": ...} 9c0d1e2f
     {"run": ..., "plan": [[60, {"name": "gaussian", ...}]]} 0d1c2b3a
+    {"run": ..., "start": 5, "nonce": "f00d..."} 4b5a6978
 
-The last two kinds charge nothing. `again` keeps what a torn record would have kept of an index that is charged already.
+The last three kinds charge nothing. `again` keeps what a torn record would have kept of an index that is charged.
 `plan` stands before the first charge of a run that was admitted with another plan than the ledger was made for: a torn
-charge of that run is then taken for what it could have cost.
+charge of that run is then taken for what it could have cost. `start` is one start of the agent's process: releases from
+this index on draw from its nonce. A ledger without them is of a simulation, or from before there were starts.
 
 Rules that hold here:
 - `LedgerFile.reserve` returns only after its line is on the disk. If writing fails, the ledger refuses everything from
@@ -38,6 +40,7 @@ from typing import Any
 from coordinator_free.privacy.families import from_description
 from coordinator_free.privacy.ledger import LARGEST_GROUP, Budget, Charge, Ledger, LedgerError, Plan
 from coordinator_free.privacy.mechanism import Mechanism, MechanismError
+from coordinator_free.privacy.noise import NONCE_BYTES, Start
 
 VERSION = 1
 _LAST = re.compile(rb'"last":(\d+),')
@@ -145,6 +148,26 @@ class LedgerFile:
         """The lowest index of ``run`` that may still be charged."""
         self._settle(run)
         return self.ledger.next_index(run)
+
+    def start(self, run: str, nonce: bytes) -> tuple[Start, ...]:
+        """Note a start of the agent's process in ``run``, and return all of them; returns when that is on the disk.
+
+        Releases from the next one on are made under ``nonce``. That includes one that a torn record charged: it never
+        left the process, and an earlier copy of the ledger may be anywhere. Raises `LedgerError`, and then nothing may
+        be released.
+        """
+        self._settle(run)
+        self._write_line({"run": run, "start": self._next_to_make(run), "nonce": nonce.hex()})
+        return self.starts(run)
+
+    def starts(self, run: str) -> tuple[Start, ...]:
+        """The starts of the agent's process in ``run``, in order."""
+        lines = [line for line in self.records(run) if "start" in line]
+        return tuple(Start(int(line["start"]), bytes.fromhex(line["nonce"])) for line in lines)
+
+    def _next_to_make(self, run: str) -> int:
+        whole = [line for line in self.records(run) if not line.get("torn")]
+        return 1 + max((int(line.get("again", line.get("last", -1))) for line in whole), default=-1)
 
     def reserve(
         self, first: int, last: int, mechanism: Mechanism | None, *, extra: Mapping[str, Any] | None = None
@@ -336,6 +359,9 @@ def _read(path: Path, descriptor: int) -> tuple[dict[str, Any], list[Charge], di
                 run = str(content["run"])
                 plans.pop(run, None)  # the one that wrote last is last
                 plans[run] = _plan(content["plan"])
+            elif "start" in content:
+                if len(bytes.fromhex(content["nonce"])) != NONCE_BYTES or int(content["start"]) < 0:
+                    raise ValueError("start")
             elif "again" not in content:
                 charges.append(_charge(content))
         except (ValueError, KeyError, TypeError, AttributeError, MechanismError) as error:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coordinator_free.agent import Setting
+from coordinator_free.privacy.noise import Start
 from coordinator_free.problem.losses import loss
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray
@@ -89,8 +90,8 @@ def read_rows(path: Path | str) -> tuple[Rows, PublicNumbers]:
     return rows, public
 
 
-def setting(rows: Rows, public: PublicNumbers, secret: bytes) -> Setting:
-    """The `Setting` that rows and public numbers make."""
+def setting(rows: Rows, public: PublicNumbers, secret: bytes, starts: tuple[Start, ...] = ()) -> Setting:
+    """The `Setting` that rows and public numbers make, for an agent whose process was started at ``starts``."""
     return Setting(
         agent=public.agent,
         neighbours=public.neighbours,
@@ -105,6 +106,7 @@ def setting(rows: Rows, public: PublicNumbers, secret: bytes) -> Setting:
         clip=public.clip,
         secret=secret,
         run=public.run,
+        starts=starts,
     )
 
 

@@ -19,7 +19,7 @@ from coordinator_free.faults.conditions import conditions
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.release import Release
 from coordinator_free.twin.run import Transcript, run_asynchronous, run_rounds
-from node.agent.charging import Charger
+from node.agent.charging import Charger, start_of
 from node.agent.farewell import leave
 from node.exit_codes import ExitCode
 from node.faults.joins_and_leaves import Membership, membership
@@ -61,15 +61,15 @@ class TwinWorld:
         self._folder = folder
         self._run = run = read_run(folder)
         places = [agent_folder(folder, i) for i in range(run.agents)]
-        settings = [
-            setting(rows, public, read_secret(place / "secret"))
-            for rows, public, place in zip(run.rows, run.public, places, strict=True)
-        ]
-        self._agents = [make(run.public[i].algorithm, settings[i]) for i in range(run.agents)]
-        self._in_rounds = self._agents[0].activation is Activation.ROUNDS
         self._ledgers = [
             LedgerFile.open(place / "ledger.jsonl", rows.digest()) for place, rows in zip(places, run.rows, strict=True)
         ]
+        settings = [
+            setting(rows, public, read_secret(place / "secret"), start_of(ledger, public))
+            for rows, public, place, ledger in zip(run.rows, run.public, places, self._ledgers, strict=True)
+        ]
+        self._agents = [make(run.public[i].algorithm, settings[i]) for i in range(run.agents)]
+        self._in_rounds = self._agents[0].activation is Activation.ROUNDS
         self._chargers = [
             Charger(ledger, agent, run.public[i].releases, run.run)
             for i, (ledger, agent) in enumerate(zip(self._ledgers, self._agents, strict=True))

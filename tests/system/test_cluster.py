@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -59,8 +60,10 @@ def test_what_each_agent_said_is_what_its_code_says_again_bit_for_bit(private_ru
     by_key = {(m.sender, m.index): m for m in said(private_run) if isinstance(m, Release)}
     for number in range(AGENTS):
         setting, public, _ = read_shard(shard_path(private_run, number), agent_folder(private_run, number) / "secret")
+        with LedgerFile.read(agent_folder(private_run, number) / "ledger.jsonl", None) as ledger:
+            started = replace(setting, starts=ledger.starts(public.run.hex()))
         recorded = [by_key[number, index] for index in range(40)]
-        assert reexecute(algorithm(public.algorithm)(setting), by_key, recorded) is None
+        assert reexecute(algorithm(public.algorithm)(started), by_key, recorded) is None
 
 
 def test_the_journal_holds_what_was_sent(private_run: Path) -> None:
@@ -76,7 +79,8 @@ def test_the_journal_holds_what_was_sent(private_run: Path) -> None:
 def test_every_release_was_charged_and_on_the_grid(private_run: Path) -> None:
     for agent in range(AGENTS):
         lines = (agent_folder(private_run, agent) / "ledger.jsonl").read_text().splitlines()
-        charges = [json.loads(line[: line.rindex("}") + 1]) for line in lines[1:]]
+        start, *charges = [json.loads(line[: line.rindex("}") + 1]) for line in lines[1:]]
+        assert start["start"] == 0, "the nonce is there before the first charge"
         covered = [k for charge in charges for k in range(charge["first"], charge["last"] + 1)]
         assert covered == list(range(40))
         assert all(charge["last"] - charge["first"] + 1 <= 2 for charge in charges), "a twentieth of 40"

@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 from coordinator_free.agents.admm.admm import Admm
 from coordinator_free.algorithm import Attack
 from coordinator_free.privacy.mechanism import Mechanism
-from coordinator_free.privacy.noise import Stream
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation, penalised
 from coordinator_free.release import FloatArray
 
@@ -48,7 +47,7 @@ class DualPerturbation(Admm):
         linear, phi = self._linear(index), 0.0
         if self._private:
             phi, mechanism = self._perturbation(index)
-            linear = linear + mechanism.noise(self._setting.dimension, Stream(self._setting.secret, index))
+            linear = linear + mechanism.noise(self._setting.dimension, self._setting.stream(index))
         return self._public(self._minimise(index, linear, phi))
 
     def _public(self, vector: FloatArray) -> FloatArray:

@@ -31,7 +31,6 @@ from coordinator_free.algorithm import Settings
 from coordinator_free.privacy.families import mechanism
 from coordinator_free.privacy.mechanism import GRID, Mechanism, boxed
 from coordinator_free.privacy.mechanisms import GammaNorm, Gaussian
-from coordinator_free.privacy.noise import Stream
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation, penalised
 from coordinator_free.release import FloatArray
 
@@ -98,7 +97,7 @@ class PrimalPerturbation(Admm):
             self._minimiser = boxed(minimiser)
         charge = self.charge(index)
         if charge is not None:
-            return charge.perturb(minimiser, Stream(self._setting.secret, index))
+            return charge.perturb(minimiser, self._setting.stream(index))
         return minimiser if self._setting.mechanism == "none" else self._on_grid(minimiser)
 
     def _is_dual(self, index: int) -> bool:
@@ -112,7 +111,7 @@ class PrimalPerturbation(Admm):
         phi = 0.0
         if self._private:
             phi, perturbation = self._perturbation(index)
-            linear = linear + perturbation.noise(self._setting.dimension, Stream(self._setting.secret, index))
+            linear = linear + perturbation.noise(self._setting.dimension, self._setting.stream(index))
         minimiser = self._minimise(index, linear, phi)
         return minimiser if self._setting.mechanism == "none" else self._on_grid(minimiser)
 

@@ -240,7 +240,7 @@ class Aggregating(Algorithm):
             self._stage_rounds // 2,
             learning["adjacent"],
             setting.dimension,
-            setting.secret,
+            setting.secret_of(0),
             agreement,
             self._dropouts,
             setting.run if learning.get("masks", 1) >= MASKS else None,
@@ -272,6 +272,7 @@ class Aggregating(Algorithm):
         if isinstance(aggregator, MaskedSum):
             if stage < 0:
                 return aggregator.say_key()
+            self._refuse_older_keys(index)
             if step == 0:
                 aggregator.begin(stage, self._hidden(stage))
             return aggregator.say(step)
@@ -281,11 +282,26 @@ class Aggregating(Algorithm):
             aggregator.absorb()
         return aggregator.say(step) if isinstance(aggregator, Flood) else aggregator.say()
 
+    def _refuse_older_keys(self, index: int) -> None:
+        """Raise `AggregationError` where the pairwise masks are those of an earlier start.
+
+        A copy of this agent may use the same masks on other values, and reveal what this one keeps.
+        """
+        if self._setting.secret_of(index) != self._setting.secret_of(0):
+            raise AggregationError(
+                f"round {index}: this agent was started again after it had sent its key. Masks are never used by two "
+                "starts, so it takes no part in further sums; deal a new run"
+            )
+
+    def _secret(self, stage: int) -> bytes:
+        """What the noise of a stage is drawn from."""
+        return self._setting.secret_of(self._first + stage * self._stage_rounds)
+
     def _begin(self, stage: int) -> None:
         value, noise = self._contribution(stage)
-        aggregator, setting = self._aggregator, self._setting
+        aggregator = self._aggregator
         noise = None if noise is None else self.charge(self._next)  # the same, as an auditor may exchange it
-        stream = Stream(setting.secret, stage) if noise is not None else None
+        stream = Stream(self._secret(stage), stage) if noise is not None else None
         if isinstance(aggregator, Flood):
             if noise is not None and stream is not None:
                 value = noise.perturb(value, stream)
@@ -311,7 +327,7 @@ class Aggregating(Algorithm):
         deviation = shared_deviation(due.scale, noisy, self._absent)
         # The value is rounded to the grid before the noise is added, as its booked sensitivity says.
         rounded = np.rint(part / masking.GRID) * masking.GRID
-        noise = standard_normal(Stream(self._setting.secret, stage), self._setting.dimension)
+        noise = standard_normal(Stream(self._secret(stage), stage), self._setting.dimension)
         hidden: FloatArray = rounded + np.rint(noise * (deviation / masking.GRID)) * masking.GRID
         return hidden
 

@@ -181,7 +181,7 @@ class Averaging(Aggregating):
         noise: FloatArray | None = None
         if due is not None:
             shape = self._steps, self._setting.dimension
-            noise = standard_normal(Stream(self._setting.secret, stage), shape[0] * shape[1]).reshape(shape)
+            noise = standard_normal(Stream(self._secret(stage), stage), shape[0] * shape[1]).reshape(shape)
             noise *= self._factor * due.scale
         vector = self._descend(noise)
         if due is not None:

@@ -30,7 +30,6 @@ from coordinator_free.privacy.gaussian_objective_perturbation import (
     gaussian_objective_deviation,
 )
 from coordinator_free.privacy.mechanism import GRID, Mechanism, boxed
-from coordinator_free.privacy.noise import Stream
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation, jacobian_loss, penalised
 from coordinator_free.problem import losses
 from coordinator_free.problem.solver import FIXED_STEPS, LocalSolver
@@ -189,7 +188,7 @@ class Anchor:
             clip = float(setting.clip or math.nan)
             plain = replace(problem, regularisation=0.0)
             exact = -self._scale * (plain.gradient(zero) if norm is None else plain.clipped_gradient(zero, clip, norm))
-        return exact if charge is None else charge.perturb(exact, Stream(setting.secret, 0))
+        return exact if charge is None else charge.perturb(exact, setting.stream(0))
 
     def _minimise(self, curvature: float, linear: FloatArray) -> FloatArray:
         """argmin 1/m sum_k loss + curvature/2 |theta|^2 + linear . theta, to a gradient norm of `SOLVED`.
@@ -225,7 +224,7 @@ class Anchor:
         if not self._private:
             return self._minimise(2.0 * self._lambda, np.zeros(self._setting.dimension))
         curvature, perturbation = self.perturbation()
-        noise = perturbation.noise(self._setting.dimension, Stream(self._setting.secret, 0))
+        noise = perturbation.noise(self._setting.dimension, self._setting.stream(0))
         exact = self._minimise(curvature, noise)
         rounded: FloatArray = np.rint(boxed(exact) / GRID) * GRID + 0.0  # post-processing
         return rounded

@@ -63,7 +63,7 @@ class CoordinateDescent(Asynchronous):
         self._norm = NORMS.get(setting.mechanism)
         self._clip = setting.clip or math.nan
         self._private = self._norm is not None and self._problem.records > 0
-        self._noise = Streams(setting.secret)
+        self._noise = Streams(setting.secret, setting.starts)
         self._charges: dict[float, Mechanism] = {}  # by noise multiplier: most releases have the same
         self._start = str(setting.learning.get("start", "zero"))
         if self._start not in ("zero", "local", "neighbours"):

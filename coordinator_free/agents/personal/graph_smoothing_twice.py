@@ -30,7 +30,6 @@ from coordinator_free.agents.settings import SettingError
 from coordinator_free.algorithm import PARAMETER, Positive, Settings
 from coordinator_free.privacy.families import mechanism
 from coordinator_free.privacy.mechanism import GRID, Mechanism
-from coordinator_free.privacy.noise import Stream
 from coordinator_free.problem.losses import Squared
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray
@@ -123,7 +122,7 @@ class GraphSmoothingTwice(GraphSmoothing):
         mean = -0.5 * (plain.gradient(model) if clip is None else plain.clipped_gradient(model, 2.0 * clip, "l2"))
         noise = 0.0
         if charge is not None:
-            mean = charge.perturb(mean, Stream(setting.secret, index))
+            mean = charge.perturb(mean, setting.stream(index))
             noise = charge.scale**2
         variance = noise + self._sampling / setting.problem.records
         deviation = np.ceil(np.sqrt(variance) / GRID) * GRID

@@ -16,11 +16,13 @@ from scipy import stats
 
 from coordinator_free.privacy.families import mechanism
 from coordinator_free.privacy.noise import (
+    Start,
     Stream,
     Streams,
     WordArray,
     discrete_laplace,
     exponential,
+    secret_of,
     simulation_secret,
     standard_normal,
 )
@@ -47,6 +49,20 @@ def test_a_stream_is_shake_of_domain_length_secret_and_index() -> None:
     ).digest(24)
     expected = [int.from_bytes(digest[k : k + 8], "little") for k in (0, 8, 16)]
     assert Stream(SECRET, 7).words(3).tolist() == expected
+
+
+def test_each_start_draws_from_a_secret_of_its_own() -> None:
+    starts = (Start(0, b"a" * 32), Start(4, b"b" * 32), Start(4, b"c" * 32))
+    label = b"sottovoce start 1\x00" + len(SECRET).to_bytes(8, "big") + SECRET
+    for index, nonce in ((0, b"a"), (3, b"a"), (4, b"c"), (9, b"c")):
+        assert secret_of(SECRET, starts, index) == hashlib.shake_256(label + nonce * 32).digest(32)
+    assert secret_of(SECRET, (), 3) == SECRET
+    assert secret_of(SECRET, starts[1:], 3) == SECRET
+    of = mechanism("laplace", 1.0, 1.0, 3)
+    ahead = Streams(SECRET, starts)
+    for index in range(8):
+        alone = of.noise(3, Stream(secret_of(SECRET, starts, index), index))
+        assert of.noise(3, ahead[index]).tobytes() == alone.tobytes()
 
 
 @given(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from coordinator_free.agents.personal.warm_start import WarmStart
 from coordinator_free.agents.settings import SettingError
 from coordinator_free.privacy.accounting import AccountingError, total
 from coordinator_free.privacy.mechanism import GRID
+from coordinator_free.privacy.noise import Start
 from coordinator_free.problem.losses import LOGISTIC
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray
@@ -81,6 +83,20 @@ def test_an_anchor_is_the_same_after_a_restart() -> None:
     one.wake()
     other.wake()
     other.restore(other.snapshot(), 1)
+    said, again = one.wake(), other.wake()
+    assert said is not None
+    assert again is not None
+    np.testing.assert_array_equal(said.vector, again.vector)
+
+
+def test_an_anchor_keeps_the_noise_of_the_start_that_released_it() -> None:
+    multipliers = WarmStart.calibrate("gaussian", 8, 1.0, 1e-3, {"parameters": WARM}, DIMENSION)
+    given = setting(WARM, multipliers, "gaussian", 8)
+    first = replace(given, starts=(Start(0, b"a" * 32),))
+    second = replace(given, starts=(Start(0, b"a" * 32), Start(1, b"b" * 32)))
+    one, other = WarmStart(first), WarmStart(second)
+    one.wake()
+    other.restore({}, 1)
     said, again = one.wake(), other.wake()
     assert said is not None
     assert again is not None

@@ -15,6 +15,7 @@ import pytest
 from coordinator_free.privacy.ledger import Budget, Charge, LedgerError
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.mechanisms import Laplace
+from coordinator_free.privacy.noise import Start
 from node.folder import ledger as ledger_file
 from node.folder.ledger import LedgerFile
 
@@ -319,3 +320,43 @@ def _settled(path: Path) -> list[Charge]:
     with LedgerFile.open(path, SHARD) as ledger:
         ledger.next_index("b")
         return list(ledger.ledger.charges)
+
+
+def test_each_start_is_noted_with_the_first_release_that_it_makes(path: Path) -> None:
+    nonces = [bytes([k]) * 32 for k in range(3)]
+    with admitted(path) as ledger:
+        assert ledger.starts("a") == ()
+        assert ledger.start("a", nonces[0]) == (Start(0, nonces[0]),)
+        ledger.reserve(0, 4, TENTH, extra={"run": "a"})
+    with admitted(path) as ledger:
+        ledger.start("a", nonces[1])
+    with admitted(path) as ledger:
+        assert ledger.start("b", nonces[2]) == (Start(0, nonces[2]),), "another run has its own"
+    with LedgerFile.read(path, None) as ledger:
+        assert ledger.starts("a") == (Start(0, nonces[0]), Start(5, nonces[1]))
+        assert ledger.next_index("a") == 5, "a start charges nothing"
+
+
+def test_what_a_torn_record_charged_is_made_under_the_next_start(path: Path) -> None:
+    with admitted(path) as ledger:
+        ledger.start("a", bytes(32))
+        ledger.reserve(0, 0, TENTH, extra={"run": "a", "state": "QUJD"})
+    path.write_bytes(path.read_bytes() + b'{"first":1,"last":1,"run":"a"')
+    with admitted(path) as ledger:
+        assert ledger.next_index("a") > 1, "it is charged"
+        assert ledger.start("a", b"b" * 32)[-1] == Start(1, b"b" * 32)
+        ledger.keep(1, extra={"run": "a", "state": "QUJD"})
+        assert ledger.start("a", b"c" * 32)[-1] == Start(2, b"c" * 32)
+
+
+def test_a_start_that_cannot_be_written_forbids_every_release(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with admitted(path) as ledger:
+        monkeypatch.setattr(os, "pwrite", full)
+        with pytest.raises(LedgerError, match="No space left"):
+            ledger.start("a", bytes(32))
+        monkeypatch.undo()
+        with pytest.raises(LedgerError, match="earlier charge could not be written"):
+            ledger.reserve(0, 0, TENTH, extra={"run": "a"})
