@@ -1,1 +1,1 @@
-"""Network conditions and the choice of agents that a fault meets, as functions of a seed."""
+"""Network conditions and the choice of the agents that a fault hits, as functions of a seed."""

@@ -1,11 +1,11 @@
-"""Network conditions: what a link does to the frames that pass over it, as in a network that misbehaves.
+"""Network conditions: how a link loses, delays, duplicates and reorders frames.
 
 Rules that hold here:
-- A link is directional: (sender, receiver), and its conditions are the receiver's to apply.
+- A link has a direction: (sender, receiver). The receiver applies its conditions.
 - What happens to a frame is a function of (seed, sender, receiver, kind, index, copy): a run loses the same first
-  copies however its machine is timed, and a repeat has luck of its own.
-- Only bursts (alternating periods of the link) and bandwidth (what passed before) depend on time besides.
-- Nothing is lost for ever: every copy has a chance of its own, and an empty link passes a frame of any size.
+  copies whatever the timing of its machine, and the fate of each repeat is independent.
+- Only bursts (alternating periods of the link) and bandwidth (earlier frames) depend on time too.
+- No release is lost for ever: the fate of each copy is independent, and an idle link passes a frame of any size.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DRAWS = struct.Struct(">8Q")
 
 
 def uniforms(seed: int, sender: int, receiver: int, kind: str, index: int, copy: int) -> tuple[float, ...]:
-    """Eight numbers in [0, 1), a function of the arguments alone: BLAKE2b as a counter-based generator."""
+    """Eight numbers in [0, 1) from the arguments alone: BLAKE2b as a counter-based generator."""
     name = f"{seed}/{sender}/{receiver}/{kind}/{index}/{copy}".encode()
     drawn = _DRAWS.unpack(hashlib.blake2b(name, digest_size=64, person=b"sv-network").digest())
     return tuple((number >> 11) * 2.0**-53 for number in drawn)
@@ -66,7 +66,11 @@ class Delay:
 class Burst:
     """A two-state chain in continuous time: good for ``every`` seconds on average, then bad for ``lasting``.
 
-    While it is bad, frames are lost with probability ``loss`` (Gilbert 1960, with exponential periods).
+    While the link is bad, frames are lost with probability ``loss``.
+
+    References
+    ----------
+    Gilbert, E. N. (1960): Capacity of a burst-noise channel. Here with exponential periods.
     """
 
     every: float
@@ -78,7 +82,7 @@ class Burst:
 class Link:
     """The conditions of one link. Probabilities are per copy; times in seconds, sizes in bytes.
 
-    A reordered copy is held for up to ``reordering_delay`` longer, so that later ones overtake it. ``bandwidth``
+    A reordered copy is held for up to ``reordering_delay`` longer, so that later copies overtake it. ``bandwidth``
     (bytes per second) is a token bucket of ``bucket`` bytes; a copy that would have to queue longer than ``queue``
     seconds is lost.
     """
@@ -102,7 +106,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What becomes of one copy: why it is ``lost`` (None: it is not), or the delay of each copy that arrives."""
+    """The fate of one copy: why it is ``lost`` (None: it arrives), or the delay of each copy that arrives."""
 
     lost: Literal["loss", "burst", "queue"] | None
     delays: tuple[float, ...] = ()
@@ -152,7 +156,7 @@ class Line:
 
 
 class Conditions:
-    """The conditions of all links of a run: one default, and what single links have instead."""
+    """The conditions of all links of a run: a default, and ``own`` conditions of single links by (sender, receiver)."""
 
     def __init__(self, seed: int, default: Link, own: Mapping[tuple[int, int], Link]) -> None:
         self._seed = seed
@@ -172,7 +176,7 @@ class Conditions:
 def conditions(network: Mapping[str, Any], seed: int) -> Conditions:
     """The conditions that the ``[network]`` settings describe: times in seconds, sizes in bytes.
 
-    ``link`` lists single links with ``from`` and ``to`` (agents) and what they have instead of the defaults.
+    ``link`` lists single links with ``from`` and ``to`` (agents) and the settings that differ there.
     """
     own: dict[tuple[int, int], Link] = {}
     for entry in network.get("link") or ():

@@ -1,4 +1,4 @@
-"""Faults that are done to a run on purpose: which agents are hit, in the vocabulary of Jepsen and Maelstrom.
+"""The agents that injected faults hit, in the vocabulary of Jepsen and Maelstrom.
 
 Rules that hold here:
 - Which agents are hit is a function of (seed, the event's number), not of time.
@@ -20,15 +20,24 @@ CHURN: Final = 0x6368726E
 """Keeps the times of kills apart from the choice of agents."""
 TARGETS: Final = ("one", "minority", "majority", "all")
 LONGEST: Final = 5.0
-"""Of means: no time away is longer, so that it is known beforehand how long an agent has to wait."""
+"""In means: no time away is longer, so that the longest wait of an agent is known beforehand."""
 
 
 def targets(
     target: str | int | Sequence[int], agents: int, seed: int, event: int, without: Collection[int] = ()
 ) -> tuple[int, ...]:
-    """The agents that event number ``event`` hits, ascending; ``target`` is one of `TARGETS`, a count, or names them.
+    """The agents that an event hits, ascending.
 
-    No agent of ``without`` is drawn.
+    Parameters
+    ----------
+    target
+        One of `TARGETS`, a number of agents, or the agents themselves.
+    agents
+        Number of agents of the run.
+    seed, event
+        The run's seed and the event's number, which decide the draw.
+    without
+        Agents that are not drawn.
     """
     if not isinstance(target, str | int):
         return tuple(sorted(target))
@@ -48,10 +57,25 @@ class Absence(NamedTuple):
 def churn(
     candidates: Sequence[int], rate: float, away: float | None, lasting: float, seed: int, event: int
 ) -> tuple[Absence, ...]:
-    """Kills of ``candidates`` from time 0 until ``lasting``, ``rate`` of them in a unit of time on average.
+    """Draw kills as a Poisson process.
 
-    ``away`` is the mean time until one is started again; None: never. Each kill hits one of the agents that
-    are there, drawn evenly; where none is, it hits none.
+    Parameters
+    ----------
+    candidates
+        The agents that may be killed. Each kill hits one of those present, drawn evenly; if none is, it is left out.
+    rate
+        Kills per unit of time, on average.
+    away
+        Mean time until a killed agent is started again; None: never.
+    lasting
+        Time of the last possible kill, from 0.
+    seed, event
+        The run's seed and the event's number, which decide the draw.
+
+    Returns
+    -------
+    tuple of Absence
+        In order of time.
     """
     generator = np.random.default_rng(np.random.SeedSequence([seed, CHURN, event]))
     gaps = iter(lambda: float(generator.exponential(1.0 / rate)), None)

@@ -1,9 +1,9 @@
-"""Carries out a run's ``[[event]]`` tables beside the launcher's watching: partitions, pauses, kills, joins, leaves.
+"""Carries out a run's ``[[event]]`` tables while the launcher watches: partitions, pauses, kills, joins, leaves.
 
 Rules that hold here:
-- Only processes of this run are signalled, by process id, each as the zygote told it.
-- What happened is written to ``faults.jsonl`` in the run's folder when it happens, and what did not is written too.
-- Everything heals: a partition expires by itself, and a paused process is woken at the end.
+- Only processes of this run are signalled, by the process ids that the zygote reported.
+- Every event is written to ``faults.jsonl`` in the run's folder when it is carried out or skipped.
+- Every fault ends: a partition expires by itself, and a paused process is resumed at the end.
 """
 
 from __future__ import annotations
@@ -35,9 +35,25 @@ Action = Callable[[Alive], None]
 
 
 class Faults:
-    """The events of the run in ``folder`` of agents with these ``names``; ``restart`` starts one that is not there.
+    """Carries out the events of one run.
 
-    ``joiners`` are not to be started with the others.
+    Parameters
+    ----------
+    folder
+        The run's folder.
+    events
+        The events, in the order of the configuration.
+    names
+        The agents' names, in the order of their numbers.
+    seed
+        Decides which agents are hit.
+    restart
+        Starts an agent whose process is gone, or that joins now.
+
+    Attributes
+    ----------
+    joiners : frozenset of int
+        Agents that the launcher must not start with the others.
     """
 
     def __init__(
@@ -67,7 +83,7 @@ class Faults:
         self._partition = Partition(folder, len(self._names)) if partitioned else None
 
     def carry_out(self, alive: Alive) -> None:
-        """Do what is due. The first call is time zero."""
+        """Carry out the events that are due. The first call is time zero."""
         now = time.monotonic()
         if self._began is None:
             self._began = now
@@ -89,7 +105,7 @@ class Faults:
         return min(most, max(0.0, self._began + self._queue[0][0] - time.monotonic()))
 
     def meant(self, agent: int) -> bool:
-        """Whether it was an event that killed ``agent`` just now, to start it again later."""
+        """Whether an event killed ``agent`` and will start it again."""
         return agent in self._awaited
 
     @property
@@ -98,7 +114,7 @@ class Faults:
         return bool(self._awaited)
 
     def close(self) -> None:
-        """Heal everything, and note what the run was too short for."""
+        """End every fault, and record the events that the run was too short for."""
         for _, _, name, _ in sorted(self._queue, key=lambda planned: planned[:2]):
             if name in ("partition", "pause", "kill", "join", "leave"):
                 self._note(name, (), skipped="the run was over")
@@ -177,7 +193,7 @@ class Faults:
             self._note("resume", woken)
 
     def _kill(self, victims: Sequence[int], at: float, away: float | None) -> Action:
-        """An agent that has finished is left alone: its neighbours may have left, and it would wait in vain."""
+        """A finished agent is not killed: its neighbours may have left, and it would wait for them in vain."""
 
         def kill(alive: Alive) -> None:
             killed = [agent for agent in victims if agent in alive and not self._finished(agent)]
@@ -218,18 +234,18 @@ class Faults:
             self._restart(agent)
 
     def _dismiss(self, agents: Sequence[int], alive: Alive) -> None:
-        """Tell agents to leave; one that is not ready yet cannot be told, and is told later."""
+        """Signal agents to leave; an agent that is not ready yet gets its signal later."""
         assert self._began is not None
         there = [agent for agent in agents if agent in alive and not self._finished(agent)]
         early = [agent for agent in there if not self._ready(agent)]
-        told = [agent for agent in there if agent not in early]
-        for agent in told:
+        signalled = [agent for agent in there if agent not in early]
+        for agent in signalled:
             _signal(alive[agent], LEAVE)
         if early:
             again = time.monotonic() - self._began + AGAIN
             self._plan(again, "leave", lambda now_alive: self._dismiss(early, now_alive))
-        if told or not early:
-            self._note("leave", told, **({} if told else {"skipped": "the agents to leave were not there"}))
+        if signalled or not early:
+            self._note("leave", signalled, **({} if signalled else {"skipped": "the agents to leave were not there"}))
 
     def _ready(self, agent: int) -> bool:
         status = read_status(agent_folder(self._folder, agent) / "status")

@@ -1,7 +1,7 @@
-"""Which agents join a run and which leave it: what the ``join`` and ``leave`` events of a configuration come to.
+"""The agents that join and leave a run: what the ``join`` and ``leave`` events of a configuration mean.
 
 Rules that hold here:
-- It is decided when the run is dealt, from the configuration and the seed: it is public, and every agent can be told.
+- It is decided when the run is dealt, from the configuration and the seed: it is public, and every agent may know it.
 - No agent joins twice, and at least one is there from the start.
 """
 
@@ -17,7 +17,7 @@ from node.folder.public import MembershipNumbers
 
 @dataclass(frozen=True)
 class Movement:
-    """``agents`` join or leave (``fault``) together, ``at`` seconds after those of the beginning were ready."""
+    """``agents`` join or leave (``fault``) together, ``at`` seconds after the first agents were ready."""
 
     at: float
     fault: str
@@ -26,28 +26,30 @@ class Movement:
 
 @dataclass(frozen=True)
 class Membership:
-    """``joins`` and ``leaves``: when, by agent. ``starts``: from where the agents that join start."""
+    """All joins and leaves of a run. ``starts``: the model with which each joining agent starts."""
 
     movements: tuple[Movement, ...] = ()
     starts: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def joins(self) -> dict[int, float]:
+        """Seconds at which each agent joins."""
         return {agent: move.at for move in self.movements if move.fault == "join" for agent in move.agents}
 
     @property
     def leaves(self) -> dict[int, float]:
+        """Seconds at which each agent leaves."""
         return {agent: move.at for move in self.movements if move.fault == "leave" for agent in move.agents}
 
     def learning(self, agent: int, neighbours: Sequence[int]) -> dict[str, Any]:
-        """What of this the agent's algorithm has to know; empty where nothing changes."""
+        """The settings of the agent's algorithm that follow from joins; empty if there are none."""
         absent = [int(j) for j in neighbours if j in self.joins]
         return ({"absent": absent} if absent else {}) | (
             {"start": self.starts[agent]} if self.starts.get(agent, "zero") != "zero" else {}
         )
 
     def around(self, agent: int, neighbours: Sequence[int]) -> MembershipNumbers:
-        """What of this the agent's process has to know."""
+        """The joins and leaves that concern the agent's process."""
         return MembershipNumbers(
             joins=agent in self.joins,
             joining=tuple(int(j) for j in neighbours if j in self.joins),
@@ -56,7 +58,13 @@ class Membership:
 
 
 def membership(events: Sequence[EventSection], names: Sequence[str], seed: int) -> Membership:
-    """Find which agents join and leave, and when; raises ValueError for events that contradict each other."""
+    """Find the agents that join and leave, and when.
+
+    Raises
+    ------
+    ValueError
+        If events contradict each other.
+    """
     movements: list[Movement] = []
     starts: dict[int, str] = {}
     before: dict[str, set[int]] = {"join": set(), "leave": set()}

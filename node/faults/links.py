@@ -1,12 +1,12 @@
-"""Network conditions over real sockets: what stands between an agent's socket and its checks.
+"""Network conditions over real sockets: a layer between an agent's socket and its checks.
 
 Rules that hold here:
-- The conditions are `coordinator_free.faults.conditions`, the same as in the twin; here they meet real time.
-- A frame that is held is passed on when it is due; `due` says when the agent has to be awake for that.
-- Copies of a release are counted as they arrive: the first has index, copy 0, and every repeat luck of its own.
-- ``done`` is lost and delayed like a release: it is repeated until it arrives. ``hello`` passes: conditions are those
-  of a run, and an agent that is not ready yet is in none; only a partition cuts it too.
-- What is no message of this protocol passes, for the receiver to refuse and count.
+- The conditions are `coordinator_free.faults.conditions`, the same as in the twin; here in real time.
+- A held frame is passed on when it is due; `due` is the time at which the agent has to be awake for it.
+- Copies of a release are counted as they arrive. The first is copy 0; each copy is lost or delayed independently.
+- ``done`` is lost and delayed like a release: it is repeated until it arrives. ``hello`` is not:
+  conditions begin when all agents are ready. Only a partition loses it too.
+- A frame that is not a message of this protocol is passed on; the receiver refuses and counts it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ class LinkCount:
         self._newest = -1
 
     def lost(self, reason: str, index: int, copy: int) -> None:
+        """Count a copy that was lost."""
         self.counts["dropped"] += 1
         self.counts[f"dropped_by_{reason}"] += 1
         if copy == 0 and reason != "partition":
             self.lost_first.append(index)
 
     def arrived(self, index: int) -> None:
-        """One copy was passed on to the receiver."""
+        """Count a copy that was passed on to the receiver."""
         self.counts["passed"] += 1
         if index in self._passed:
             self.counts["repeats"] += 1
@@ -50,11 +51,24 @@ class LinkCount:
         self._newest = max(self._newest, index)
 
     def as_json(self) -> dict[str, Any]:
+        """The counts, for a JSON document."""
         return {**dict(sorted(self.counts.items())), "lost_first": sorted(self.lost_first)}
 
 
 class Shim:
-    """The links into agent ``receiver`` from each of ``senders``."""
+    """The links into one agent.
+
+    Parameters
+    ----------
+    conditions
+        The conditions of all links of the run.
+    receiver, senders
+        The agent at the end of the links, and those at their beginnings.
+    partition
+        The run's partition, if its configuration has one.
+    clock
+        The time in seconds.
+    """
 
     def __init__(
         self,
@@ -75,7 +89,7 @@ class Shim:
         self._links = {sender: LinkCount() for sender in self._lines}
 
     def pass_on(self, frames: Iterable[Parts]) -> list[Parts]:
-        """The frames that reach the receiver now: of those held the due ones, and of ``frames`` those not held."""
+        """The frames that reach the receiver now: held ones that are due, and those of ``frames`` that pass at once."""
         now = self._clock()
         passed: list[Parts] = []
         for parts in frames:
@@ -121,7 +135,7 @@ class Shim:
 
     @staticmethod
     def _read(parts: Parts) -> tuple[str, int, int]:
-        """(kind, sender, index); sender -1 for what is no message. A ``done`` has its last index."""
+        """(kind, sender, index); sender -1 if it is not a message. The index of a ``done`` is its last index."""
         if len(parts) != 3:
             return "", -1, -1
         try:

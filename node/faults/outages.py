@@ -1,8 +1,8 @@
-"""Partitions and pauses of a run: which agents are cut off from which, which stand still, and from when until when.
+"""Partitions and pauses of a run: which agents are separated, which are paused, and when.
 
 Rules that hold here:
-- It is a function of the configuration and the seed, in seconds after all were ready; nothing here has a clock.
-- One partition at a time: the next one takes the place of the one before.
+- A function of the configuration and the seed, in seconds after all agents were ready; nothing here reads a clock.
+- There is one partition at a time: the next replaces the one before.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Outage:
 
 
 def outages(events: Sequence[EventSection], names: Sequence[str], seed: int) -> dict[int, Outage]:
-    """The partitions and pauses of a run of agents with these ``names``, by the event's number."""
+    """The partitions and pauses of a run of agents with these ``names``, by the number of their event."""
     found = {}
     for number, event in enumerate(events):
         until = ending(events, number)
@@ -56,7 +56,7 @@ def cut(partitions: Sequence[Outage], sender: int, receiver: int, now: float) ->
 
 
 def awake(waits: Iterator[float], planned: Sequence[Outage], agent: int, start: float = 0.0) -> Iterator[float]:
-    """The ``waits`` of an agent's clock, which starts at ``start``, without the ticks that its pauses take from it."""
+    """The ``waits`` of an agent's clock, which starts at ``start``, without the ticks during its pauses."""
     mine = [outage for outage in planned if outage.fault == "pause" and agent in outage.agents]
     now, ticked = start, start
     for wait in waits:

@@ -1,8 +1,8 @@
-"""Which agents are cut off from which at this moment: one small file that all agents of a run map into memory.
+"""The present partition of a run: one small file that all its agents map into memory.
 
 Rules that hold here:
 - The launcher writes it and agents read it: a frame between agents of different groups is lost.
-- It ends by itself: an expired partition cuts nothing off, even where its launcher is gone.
+- It ends by itself: an expired partition separates no agents, even if its launcher is gone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FILE = "partition"
 
 
 class Partition:
-    """The partition of the run in ``folder``; made with ``agents`` where it is not there yet."""
+    """The partition of the run in ``folder``; with a number of ``agents``, its file is made anew."""
 
     def __init__(self, folder: Path, agents: int | None = None) -> None:
         path = folder / _FILE
@@ -30,17 +30,18 @@ class Partition:
 
     @staticmethod
     def of(folder: Path) -> Partition | None:
-        """The run's partition; None where its configuration has none."""
+        """The run's partition; None if its configuration has none."""
         return Partition(folder) if (folder / _FILE).exists() else None
 
     def divide(self, groups: Sequence[int], seconds: float) -> None:
-        """From now, for ``seconds``: agent i is in group ``groups[i]`` (0 to 65535)."""
+        """From now on, for ``seconds``, put agent i into group ``groups[i]`` (0 to 65535)."""
         self.heal()
         for agent, group in enumerate(groups):
             self._groups[agent] = group
         _UNTIL.pack_into(self._map, 0, time.monotonic_ns() + round(1e9 * seconds))
 
     def heal(self) -> None:
+        """End the partition."""
         _UNTIL.pack_into(self._map, 0, 0)
 
     def cut(self, sender: int, receiver: int) -> bool:
@@ -51,5 +52,6 @@ class Partition:
         return time.monotonic_ns() < until
 
     def close(self) -> None:
+        """Unmap the file."""
         self._groups.release()
         self._map.close()

@@ -1,7 +1,7 @@
 """Network conditions in the twin: the same links as over sockets, in virtual time.
 
 Rules that hold here:
-- First copies only: over sockets a waiting agent repeats what was lost, and the twin goes on as if that had arrived.
+- First copies only: over sockets the sender repeats a lost release, and the twin goes on as if the repeat had arrived.
   In rounds that changes no value; an asynchronous agent repeats its last release alone, and so does the twin.
 """
 
