@@ -82,3 +82,32 @@ def shared_deviation(deviation: float, agents: int, absent: int) -> float:
     if not 0 <= absent < agents:
         raise ObserverError(f"privacy.colluders + privacy.dropouts = {absent}: must be 0 to {agents - 1}")
     return deviation / math.sqrt(agents - absent)
+
+
+def epsilons_of_a_sum(mu: float, delta: float, agents: int, colluders: int, dropouts: int) -> dict[str, float]:
+    """Epsilon of masked sums for each observer, with ``dropouts`` agents absent from every sum.
+
+    Parameters
+    ----------
+    mu
+        The Gaussian parameter of all sums, as charged.
+    delta
+        Where epsilon is read off.
+    agents
+        Agents that add noise.
+    colluders, dropouts
+        What the noise is shared out for.
+
+    Returns
+    -------
+    "outside": an observer that takes no part; "participant": one agent, which knows its own part of the noise;
+    "colluders": as many agents as the run allows to pool what they know, which is the promise. Where more parts are
+    known than there are, infinity.
+    """
+    kept = agents - colluders - dropouts
+
+    def seen(known: int) -> float:
+        left = agents - dropouts - known
+        return gaussian_epsilon(mu * math.sqrt(kept / left), delta) if left > 0 else math.inf
+
+    return {"outside": seen(0), "participant": seen(1), "colluders": seen(colluders)}

@@ -71,6 +71,7 @@ def facts(configuration: Configuration) -> dict[str, Any]:
         "charged_releases": len(charged),
         "release": {"first": _release(charged[0]), "last": _release(charged[-1])},
         "total": _total(totals[worst]),
+        "observers": _observers(preparation, totals[worst].epsilon, delta),
         "theorem_alone": _theorem_alone(charged, totals[worst].epsilon, delta),
         "agents": [_agent(preparation, agent, plans[agent]) for agent in _sizes(preparation, list(plans))],
         "updates_compared": [_compared(configuration, preparation, count) for count in _counts(configuration)],
@@ -86,6 +87,19 @@ def _plan(preparation: Preparation, agent: int) -> list[Mechanism | None]:
     # No noise is drawn here: any secret will do.
     speaker = make(public.algorithm, setting(preparation.rows(agent), public, bytes(32)))
     return [speaker.charge(index) for index in range(public.releases)]
+
+
+def _observers(preparation: Preparation, epsilon: float, delta: float) -> dict[str, float | None] | None:
+    """Epsilon of all masked sums for each observer; None where sums are not masked."""
+    from coordinator_free.privacy.analytic_gaussian import gaussian_mu
+    from coordinator_free.privacy.observer import epsilons_of_a_sum
+
+    privacy = preparation.configuration.privacy
+    if privacy.observer != "sum":
+        return None
+    noisy = sum(len(shard.y) > 0 for shard in preparation.dealt.shards)
+    seen = epsilons_of_a_sum(gaussian_mu(epsilon, delta), delta, noisy, privacy.colluders, privacy.dropouts)
+    return {who: value if math.isfinite(value) else None for who, value in seen.items()}
 
 
 def _release(mechanism: Mechanism) -> dict[str, Any]:
@@ -169,20 +183,19 @@ def _compared(configuration: Configuration, preparation: Preparation, updates: i
     }
 
 
+_OBSERVERS = {
+    "outside": "an observer that takes no part",
+    "participant": "one agent of the sum",
+    "colluders": "privacy.colluders agents together",
+}
+
+
 def _show(found: dict[str, Any], console: Console) -> None:
-    spent, total = found["budget"], found["total"]
     console.print(
         f"[bold]{found['mechanism']}[/] noise, {found['allocation']} allocation, {found['charged_releases']} charged "
         f"releases of each agent; the unit of privacy is [bold]{found['record']}[/]"
     )
-    table = Table(title="Total of one agent, all its releases", title_justify="left", box=None)
-    for column in ("accountant", "epsilon", ""):
-        table.add_column(column, justify="right" if column == "epsilon" else "left")
-    for key, name in (("plain_sum", "plain sum"), ("kairouz_theorem_3_5", "Kairouz Theorem 3.5"), ("exact", "exact")):
-        table.add_row(name, _number(total[key]), "does not apply" if total[key] is None else "")
-    table.add_row("[bold]charged[/]", f"[bold]{_number(total['epsilon'])}[/]", f"by: {total['accountant']}")
-    table.add_row("budget", _number(spent["epsilon"]), f"at delta {spent['delta']:g}")
-    console.print(table)
+    _show_total(found, console)
     for place, release in found["release"].items():
         cost = "no epsilon of its own" if release["epsilon"] is None else f"epsilon {_number(release['epsilon'])}"
         console.print(
@@ -214,6 +227,20 @@ def _show(found: dict[str, Any], console: Console) -> None:
     console.print(table)
     for warning in found["warnings"]:
         console.print(f"[yellow]warning:[/] {warning}")
+
+
+def _show_total(found: dict[str, Any], console: Console) -> None:
+    spent, total = found["budget"], found["total"]
+    table = Table(title="Total of one agent, all its releases", title_justify="left", box=None)
+    for column in ("accountant", "epsilon", ""):
+        table.add_column(column, justify="right" if column == "epsilon" else "left")
+    for key, name in (("plain_sum", "plain sum"), ("kairouz_theorem_3_5", "Kairouz Theorem 3.5"), ("exact", "exact")):
+        table.add_row(name, _number(total[key]), "does not apply" if total[key] is None else "")
+    table.add_row("[bold]charged[/]", f"[bold]{_number(total['epsilon'])}[/]", f"by: {total['accountant']}")
+    table.add_row("budget", _number(spent["epsilon"]), f"at delta {spent['delta']:g}")
+    for who, value in (found["observers"] or {}).items():
+        table.add_row(f"for {_OBSERVERS[who]}", "all" if value is None else _number(value), "of the masked sums")
+    console.print(table)
 
 
 def _number(value: float | None) -> str:

@@ -266,6 +266,17 @@ def _warnings(configuration: Configuration, records: FloatArray, own: Sequence[t
             f'privacy.observer = "as_published": the claimed epsilon {true.claimed:g} is false; it is '
             f"{true.releases:.3g} for who sees each agent's releases, and {true.sum:.3g} for who sees only their sum"
         )
+    if configuration.private and configuration.privacy.observer == "sum" and configuration.privacy.colluders == 0:
+        from coordinator_free.privacy.analytic_gaussian import gaussian_mu
+        from coordinator_free.privacy.observer import epsilons_of_a_sum
+
+        epsilon, at = configuration.privacy.epsilon or 0.0, configuration.privacy.delta or 0.0
+        noisy = int(np.count_nonzero(records))
+        seen = epsilons_of_a_sum(gaussian_mu(epsilon, at), at, noisy, 0, configuration.privacy.dropouts)
+        found.append(
+            f"privacy.colluders = 0: epsilon {epsilon:g} holds only for an observer that takes no part in the sum; for "
+            f"an agent of the sum, which knows its own part of the noise, it is {seen['participant']:.3g}"
+        )
     if configuration.run.simulation:
         found.append("run.simulation = true: whoever holds run.seed sees through the noise")
     return found

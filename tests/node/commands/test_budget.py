@@ -72,6 +72,21 @@ def test_a_delta_that_permits_publishing_a_record_is_warned_of() -> None:
     assert any("privacy.delta" in warning for warning in facts(from_table(table(delta=0.1)))["warnings"])
 
 
+def test_the_budget_of_a_masked_sum_says_what_each_observer_learns() -> None:
+    masked = table(mechanism="gaussian", delta=1e-5, observer="sum")
+    masked["learning"] = {"algorithm": "gradient-descent", "aggregation": "masked-sum", "loss": "logistic", "step": 1.0}
+    promised = facts(from_table(masked))
+    conforms(promised, "budget")
+    assert promised["observers"]["participant"] == pytest.approx(1.0, rel=1e-3)
+    assert not any("privacy.colluders" in warning for warning in promised["warnings"])
+    masked["privacy"]["colluders"] = 0
+    broken = facts(from_table(masked))
+    assert broken["observers"]["outside"] == pytest.approx(1.0, rel=1e-3)
+    assert broken["observers"]["participant"] == pytest.approx(1.11, abs=0.01)
+    assert any("privacy.colluders = 0: epsilon 1 holds only" in warning for warning in broken["warnings"])
+    assert facts(from_table(table()))["observers"] is None
+
+
 def test_the_command_prints_one_document_and_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

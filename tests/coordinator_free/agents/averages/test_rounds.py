@@ -17,8 +17,9 @@ from coordinator_free.aggregation.masking import MaskError
 from coordinator_free.aggregation.push_sum import PushSum
 from coordinator_free.attacks.bounds import Decision, lower_bound
 from coordinator_free.privacy.accounting import calibrate, total
+from coordinator_free.privacy.analytic_gaussian import gaussian_epsilon, gaussian_mu
 from coordinator_free.privacy.ledger import Plan
-from coordinator_free.privacy.observer import ObserverError, composition, contraction, truth
+from coordinator_free.privacy.observer import ObserverError, composition, contraction, epsilons_of_a_sum, truth
 from coordinator_free.twin.reexecution import reexecute
 from tests.helpers.averages_networks import complete, problems, run, settings
 from topology import families
@@ -172,6 +173,18 @@ def test_what_the_published_claim_is_worth() -> None:
         true = truth(0.25, delta, [100] * 8)
         assert true.releases == pytest.approx(releases, abs=0.006)
         assert true.sum == pytest.approx(of_sum, abs=0.006)
+
+
+def test_what_each_observer_of_a_masked_sum_learns() -> None:
+    """Of three agents any one has a third of the noise: without colluders it learns with epsilon 1.25, not 1."""
+    mu = gaussian_mu(1.0, 1e-5)
+    open_to_agents = epsilons_of_a_sum(mu, 1e-5, 3, 0, 0)
+    assert open_to_agents["outside"] == pytest.approx(1.0, rel=1e-6)
+    assert open_to_agents["participant"] == pytest.approx(1.25, abs=0.005)
+    assert open_to_agents["participant"] == pytest.approx(gaussian_epsilon(mu * math.sqrt(3 / 2), 1e-5))
+    hidden = epsilons_of_a_sum(mu, 1e-5, 8, 2, 1)
+    assert hidden["outside"] < hidden["participant"] < hidden["colluders"] == pytest.approx(1.0, rel=1e-6)
+    assert epsilons_of_a_sum(mu, 1e-5, 1, 0, 0)["participant"] == math.inf
 
 
 def test_the_noise_of_a_masked_sum_is_shared_out() -> None:
