@@ -238,7 +238,7 @@ class Receiver:
             self._heads[topic(j)] = (j, head, len(head))
         self._newest = dict.fromkeys(neighbours, -1)
         self.repeated: set[int] = set()
-        """Who said a release again; for the caller to empty."""
+        """Neighbours that repeated a release; for the caller to empty."""
         self.dropped: Counter[str] = Counter()
         self.repeats = 0
         self.late = 0

@@ -35,12 +35,14 @@ def _named(value: str, known: Sequence[str], own: str) -> str:
 
 
 class RunSection(Section):
+    """``[run]``: name, seed, and whether the run is a simulation."""
+
     name: str = ""
     """Default: the configuration file's name without its suffix."""
     seed: Annotated[int, Field(ge=0)] | None = None
     """Seeds splits, graph, clocks and network conditions; never the noise, except in a simulation."""
     simulation: bool = False
-    """Draw the noise from ``seed``: repeatable, and whoever holds the seed sees through it."""
+    """Draw the noise from ``seed``: repeatable, and a holder of the seed can compute it."""
 
     @field_validator("name")
     @classmethod
@@ -68,6 +70,8 @@ TOPOLOGIES = (
 
 
 class TopologySection(Section):
+    """``[topology]``: the graph and its parameters."""
+
     kind: str
     """A known name, or ``package.module:function`` for one's own."""
     path: str | None = None
@@ -126,6 +130,8 @@ class LearningSection(Section):
 
 
 class ClockSection(Section):
+    """``[clock]``: how often agents wake, and how many updates they make."""
+
     rate: Positive = 10.0
     """Wakes per second of each agent, on average."""
     updates: Count = 100
@@ -137,6 +143,8 @@ class ClockSection(Section):
 
 
 class PrivacySection(Section):
+    """``[privacy]``: mechanism, budget, and how the budget is shared."""
+
     mechanism: str = "none"
     """A known name, or ``package.module:Class`` for one's own."""
     epsilon: float | None = None
@@ -152,7 +160,7 @@ class PrivacySection(Section):
     levels: list[list[float]] | None = None
     """[share of the agents, epsilon] pairs, dealt at random: another way to budgets of the agents' own."""
     observer: Literal["releases", "sum", "as_published"] = "releases"
-    """Whom epsilon speaks of: who sees each agent's releases, or only their masked sum; or as the paper has it."""
+    """The observer that epsilon is about: of all releases, or of masked sums alone; or as the paper has it."""
     colluders: Annotated[int, Field(ge=0)] = 1
     """Agents of a masked sum that may pool what they know, and lie: epsilon holds against them too."""
     dropouts: Annotated[int, Field(ge=0)] = 0
@@ -179,10 +187,14 @@ class PrivacySection(Section):
 
 
 class EavesdropperSection(Section):
+    """``[eavesdropper]``: whether the traffic is logged."""
+
     enabled: bool = True
 
 
 class NetworkSection(ConditionsSection):
+    """``[network]``: transport, patience, keys, and the conditions of links."""
+
     transport: Literal["ipc", "tcp"] = "ipc"
     repeat: PositiveSeconds = 0.5
     """Seconds after which a waiting agent repeats its last releases."""
@@ -201,6 +213,8 @@ class NetworkSection(ConditionsSection):
 
 
 class Configuration(Section):
+    """A whole configuration."""
+
     run: RunSection = RunSection()
     data: DataSection
     topology: TopologySection

@@ -33,18 +33,22 @@ def _quantity(value: object, units: Mapping[str, float], example: str) -> object
 
 
 def seconds(value: object) -> object:
+    """A duration with its unit in seconds; a number stays as it is."""
     return _quantity(value, TIMES, "20 ms")
 
 
 def size(value: object) -> object:
+    """A size with its unit in bytes; a number stays as it is."""
     return _quantity(value, SIZES, "64 kB")
 
 
 def rate(value: object) -> object:
+    """A bandwidth with its unit in bytes per second; a number stays as it is."""
     return _quantity(value, RATES, "10 Mbit/s")
 
 
 def frequency(value: object) -> object:
+    """A frequency with its unit in events per second; a number stays as it is."""
     return _quantity(value.replace(" ", "") if isinstance(value, str) else value, FREQUENCIES, "2 / min")
 
 

@@ -77,7 +77,7 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> Manifest:
     (building / "endpoints").mkdir(mode=0o755)
     indices: list[int] = []
     for agent in range(preparation.agents):
-        # Who opts out has room in its ledger for runs to come, and is charged nothing now.
+        # An agent that opts out has room in its ledger for runs to come, and is charged nothing now.
         epsilon, delta = preparation.budget(agent) or (0.0, 0.0)
         budget = Budget(epsilon or float(c.privacy.epsilon or 0.0), delta) if c.private else None
         rows = preparation.rows(agent)

@@ -57,10 +57,11 @@ class Preparation:
     own_budgets: tuple[tuple[float, float], ...] = ()
     """(epsilon, delta) of each agent, where they have their own; epsilon 0: it opts out."""
     membership: Membership = field(default_factory=Membership)
-    """Who joins and who leaves."""
+    """The agents that join and that leave."""
 
     @property
     def agents(self) -> int:
+        """The number of agents."""
         return self.network.agents
 
     def budget(self, agent: int) -> tuple[float, float] | None:
@@ -126,6 +127,7 @@ class Preparation:
         )
 
     def rows(self, agent: int) -> Rows:
+        """The training and test rows of one agent."""
         shard = self.dealt.shards[agent]
         return Rows(shard.x, shard.y, shard.x_test, shard.y_test)
 
@@ -278,7 +280,7 @@ def _warnings(configuration: Configuration, records: FloatArray, own: Sequence[t
             f"an agent of the sum, which knows its own part of the noise, it is {seen['participant']:.3g}"
         )
     if configuration.run.simulation:
-        found.append("run.simulation = true: whoever holds run.seed sees through the noise")
+        found.append("run.simulation = true: a holder of run.seed can compute the noise")
     return found
 
 

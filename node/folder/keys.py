@@ -2,8 +2,9 @@
 
 Rules that hold here:
 - A private key lies in its owner's folder, mode 0600, and nowhere else: not in a manifest, log, configuration or error.
-- Public keys are lines of one file that everybody may read; whoever is not named in it is heard by nobody.
-- Keys say who may listen and speak. What was said is protected by noise alone: an eavesdropper may be among the named.
+- Public keys are lines of one file that everybody may read; no agent accepts messages from a key that is not in it.
+- Keys decide which processes may receive and send. What is released is protected by noise alone: an eavesdropper may
+  have a key.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def _privacy(epsilon: SpentEpsilon, details: Details) -> str:
         f"of {epsilon.budget:g} at delta {epsilon.delta:.3g}, for {details.record} ({epsilon.accountant})"
     )
     if details.simulation:
-        told += "; a simulation: whoever holds the seed sees through the noise"
+        told += "; a simulation: a holder of the seed can compute the noise"
     return told
 
 

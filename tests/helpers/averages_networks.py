@@ -68,8 +68,10 @@ def settings(
 def run_without(
     made: Sequence[Aggregating], graph: Network, gone: dict[int, int], late: dict[int, int]
 ) -> tuple[list[Release], dict[int, Halt]]:
-    """Rounds in which some are missing: who is ``gone`` says nothing from that round on; who is ``late`` hears all, but
-    what it says from that round on is heard by the observer alone. What was said, and why agents stopped.
+    """Rounds in which some agents are missing: what was released, and why agents stopped.
+
+    An agent in ``gone`` releases nothing from that round on. An agent in ``late`` receives everything, but what it
+    releases from that round on reaches the observer alone.
     """
     releases: list[Release] = []
     stopped: dict[int, Halt] = {}

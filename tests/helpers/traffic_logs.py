@@ -30,7 +30,7 @@ def run_id(run: Path) -> bytes:
 
 
 def assert_the_eavesdroppers_log(log: Path, run: Path) -> None:
-    """Frame for frame, agent by agent: who listens elsewhere hears agents in another order."""
+    """Frame for frame, agent by agent: a listener elsewhere receives agents in another order."""
     number = run_id(run)
     for agent in range(AGENTS):
         sender = agent.to_bytes(4)

@@ -80,7 +80,7 @@ class GradientDescent(Aggregating):
         share = float(self._shares[self._setting.agent])
         own, total = self._problem.records, sum(self._sizes)
         if self._observer == "sum":
-            # The sum must be private whoever holds the record: the largest share per record counts.
+            # The sum must be private for a record of any agent: the largest share per record counts.
             largest = max(s / size for s, size in zip(self._shares, self._sizes, strict=True) if size)
             return self._sum_charge(moved * float(max(largest, share / own)), multiplier)
         return self._release_charge(moved / own, moved / total, multiplier)

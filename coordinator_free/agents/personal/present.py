@@ -1,12 +1,12 @@
-"""Who is there: the weights of an agent's neighbours while some of them have not joined yet.
+"""The weights of an agent's neighbours while some of them have not joined yet.
 
 Until a neighbour that joins later is heard, its edge is not in the objective: with P the neighbours that are present,
 D_ii = sum_{j in P} W_ij, and the mixture is sum_{j in P} W_ij / D_ii Theta_j.
 
 Rules that hold here:
-- Who is present follows from who joins (public, known beforehand) and from which releases were consumed: nothing else,
-  so that whoever reads what a release used knows its weights.
-- Nothing that a charge rests on depends on who is present: the step is a = 1 / (1 + mu c_i L), without D_ii.
+- Which neighbours are present follows from the announced joins (public) and from the consumed releases alone. So a
+  reader of what a release used knows its weights.
+- Nothing that a charge rests on depends on which neighbours are present: the step a = 1 / (1 + mu c_i L) has no D_ii.
 - Once everybody is present the weights are those of a network that was whole from the start, bit for bit.
 """
 

@@ -200,7 +200,7 @@ def test_nothing_is_revealed_where_more_are_absent_than_the_noise_allows() -> No
     graph, _, agents = _sixteen()
     releases, stopped = small.run_without(agents, graph, gone={3: 1, 7: 1, 11: 1}, late={})
     assert sorted(stopped) == [i for i in range(16) if i not in (3, 7, 11)]
-    # Whoever has three absent neighbours stops at once, the others where they would reveal; so nobody ever does.
+    # An agent with three absent neighbours stops at once, the others where they would reveal; so none ever does.
     reveals = 1 + agents[0]._stage_rounds // 2
     assert max(release.round or 0 for release in releases) < reveals
     assert any("nothing is revealed" in str(halt) or "nothing from agents" in str(halt) for halt in stopped.values())

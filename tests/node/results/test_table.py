@@ -67,7 +67,7 @@ def test_a_private_runs_table_says_what_is_private_and_what_is_not(private_run: 
 
 def test_a_simulation_says_who_sees_through_its_noise(private_run: Path) -> None:
     results, details = documents(private_run)
-    assert "whoever holds the seed sees through the noise" in printed(results, {**details, "simulation": True})
+    assert "a holder of the seed can compute the noise" in printed(results, {**details, "simulation": True})
 
 
 def test_a_run_without_noise_claims_nothing(open_run: Path) -> None:

@@ -37,7 +37,7 @@ def busy_processor() -> Iterator[int]:
 def connected(
     folder: Path, processor: int | None = None
 ) -> tuple[Post, zmq.Context[zmq.Socket[bytes]], zmq.Socket[bytes]]:
-    """Who speaks, and who listens to it. ZeroMQ's threads of who speaks only get what is left of ``processor``."""
+    """A sender and its listener. The ZeroMQ threads of the sender get only what is left of ``processor``."""
     before = threads()
     post = Post(0, expected=[own_name(1)], dimension=100)
     endpoint = post.bind(f"ipc://{folder}/0")

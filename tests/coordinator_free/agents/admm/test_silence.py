@@ -21,7 +21,7 @@ ROUNDS = 300
 
 
 class Air:
-    """Agents in rounds over links that can be cut; who is cut off is carried past as over processes."""
+    """Agents in rounds over links that can be cut; an agent that is cut off is carried past as over processes."""
 
     def __init__(self) -> None:
         self.agents = [Admm(s) for s in settings(NETWORK, PROBLEMS, LEARNING, ROUNDS)]
