@@ -93,7 +93,11 @@ def rehearse() -> None:
             repeat=1.0,
             deadline=1.0,
             linger=0.0,
+            silent=60.0,
+            on_silent="wait",
             rate=1e6,
+            clock_seed=0,
+            skew_ns=0,
             niceness=0,
         )
         with LedgerFile.open(folder / "ledger.jsonl", shard_digest) as ledger:

@@ -56,12 +56,12 @@ class Surroundings:
     repeat: float
     deadline: float
     linger: float
-    rate: float = 1.0
-    clock_seed: int = 0
-    skew_ns: int = 0
+    silent: float
+    on_silent: str
+    rate: float
+    clock_seed: int
+    skew_ns: int
     """How much this agent's own clock is ahead."""
-    silent: float = 60.0
-    on_silent: str = "wait"
     hold: Callable[[], None] = lambda: None
     """Returns when this agent may look for its neighbours."""
     shim: Shim | None = None

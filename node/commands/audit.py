@@ -197,7 +197,13 @@ def _self_test(console: Console, *, as_json: bool) -> None:
     found = controls()
     ok = all(control.passed for control in found)
     if as_json:
-        print(json.dumps({"version": VERSION, "ok": ok, "controls": [vars(control) for control in found]}, indent=1))
+        print(
+            json.dumps(
+                {"version": VERSION, "ok": ok, "controls": [vars(control) for control in found]},
+                indent=1,
+                allow_nan=False,
+            )
+        )
     else:
         for control in found:
             mark = "[green]ok[/]    " if control.passed else "[red]FAILED[/]"

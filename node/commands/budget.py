@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+
+from node.commands.documents import document_text
 
 if TYPE_CHECKING:
     from coordinator_free.privacy.accounting import Total
@@ -39,7 +40,7 @@ def budget(
 
     found = facts(load(config, override or []))
     if as_json:
-        print(json.dumps(found, indent=1))
+        print(document_text(found))
     else:
         _show(found, Console(highlight=False))
 

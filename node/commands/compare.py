@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from node.commands.documents import document_text
 from node.folder.whole import write_whole
 
 if TYPE_CHECKING:
@@ -56,13 +56,13 @@ def compare(
         )
     folder.mkdir(parents=True, exist_ok=True)
     document = made.as_json()
-    write_whole(folder / "comparison.json", (json.dumps(document, indent=1) + "\n").encode())
+    write_whole(folder / "comparison.json", (document_text(document) + "\n").encode())
     write_whole(folder / "comparison.png", picture(made))
     table = parquet(made)
     if table is not None:
         write_whole(folder / "comparison.parquet", table)
     if as_json:
-        print(json.dumps(document, indent=1))
+        print(document_text(document))
         return
     wide = Console(highlight=False)
     _show(made, document, folder, wide if wide.is_terminal else Console(highlight=False, width=140))

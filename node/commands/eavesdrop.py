@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import stat
 import sys
@@ -11,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from node.commands.documents import document_text
 from node.folder.keys import read_keys
 from node.folder.manifest import read_manifest
 from node.folder.whole import write_whole
@@ -115,7 +115,7 @@ def eavesdrop(
         heard = Eavesdropper(writer, given, given.agents, counter, stop=stop, keys=own).listen()
         place = str(log)
     if as_json:
-        print(json.dumps(heard.as_json(), indent=1))
+        print(document_text(heard.as_json()))
     else:
         print(f"{place}: {heard.capture.frames} frames, {heard.capture.in_words()} ({heard.ended})")
     if heard.failure is not None:
@@ -140,5 +140,5 @@ def _on_run(run: Path, endpoints: list[str], stop: StopSignals) -> Outcome:
         heard = eavesdrop_on_run(run, stop, known, patience=PATIENCE_SECONDS)
     finally:
         known.close()
-    write_whole(verdict, json.dumps(heard.as_json(), indent=1).encode())
+    write_whole(verdict, document_text(heard.as_json()).encode())
     return heard

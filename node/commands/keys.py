@@ -34,4 +34,8 @@ def keys(
     if not owners:
         raise KeysError(f"{folder}: no private key to replace; the parts hold them, so name a part")
     made = make_keys(folder, owners)
-    print(json.dumps(made, indent=1) if as_json else "\n".join(f"{name} {key}" for name, key in made.items()))
+    print(
+        json.dumps(made, indent=1, allow_nan=False)
+        if as_json
+        else "\n".join(f"{name} {key}" for name, key in made.items())
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from node.commands.documents import document_text
 from node.traffic.check import verify_log
 from node.traffic.export import write_csv, write_ndjson, write_parquet
 from node.traffic.information import information
@@ -43,7 +43,7 @@ def info(log: Log, as_json: Json = False) -> None:
     """
     found = information(log)
     if as_json:
-        print(json.dumps(found, indent=1))
+        print(document_text(found))
     else:
         _show_information(found)
 
@@ -102,7 +102,7 @@ def filter_(
     """
     done = filter_log(log, out, _selection(agent, exclude, start_offset, duration, rounds, limit))
     if as_json:
-        print(json.dumps(done, indent=1))
+        print(document_text(done))
     else:
         print(f"{out}: {done['frames']} frames ({done['chosen']})")
         _tell_damage(log, done["damage"])
@@ -116,7 +116,7 @@ def salvage(log: Log, out: Out, as_json: Json = False) -> None:
     """
     done = salvage_log(log, out)
     if as_json:
-        print(json.dumps(done, indent=1))
+        print(document_text(done))
         return
     print(f"{out}: {done['frames']} frames of {done['chunks']} whole chunks")
     if done["lost"]:
@@ -134,7 +134,7 @@ def verify(log: Log, as_json: Json = False) -> None:
     """
     found = verify_log(log)
     if as_json:
-        print(json.dumps(found, indent=1))
+        print(document_text(found))
     else:
         _show_verification(log, found)
     if not found["ok"]:

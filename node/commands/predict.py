@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ import typer
 
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.problem.losses import loss
+from node.commands.documents import document_text
 from node.configuration.reading import load_dealt
 from node.folder.manifest import read_manifest
 from node.folder.run import read_final
@@ -48,9 +48,7 @@ def predict(
         kind == "together" and algorithm(configuration.learning.algorithm).releases_its_model
     )
     if as_json:
-        print(
-            json.dumps({"agent": agent, "model": kind, "covered_by_epsilon": covered, "predictions": found}, indent=1)
-        )
+        print(document_text({"agent": agent, "model": kind, "covered_by_epsilon": covered, "predictions": found}))
         return
     if not covered:
         print("this model was never released and is not covered by epsilon: nor is what it predicts", file=sys.stderr)

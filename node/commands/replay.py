@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from node.commands.documents import document_text
 from node.traffic.pacer import check_rate
 from node.traffic.publisher import Publisher
 from node.traffic.reader import TrafficLogReader
@@ -57,7 +58,7 @@ def replay(
     if dry_run:
         planned = plan(reader, selection, pace, loop)
         if as_json:
-            print(json.dumps(planned, indent=1))
+            print(document_text(planned))
         else:
             seconds = "as fast as possible" if planned["seconds"] is None else f"in {planned['seconds']:.3f} s"
             print(f"{planned['frames']} frames of {planned['agents']} agents, {planned['bytes']} bytes, {seconds}")
@@ -68,7 +69,7 @@ def replay(
     report = _play(reader, to, selection, pace, loop, wait_subscribers, stats)
     document = report.as_json(statistics=stats)
     if as_json:
-        print(json.dumps(document, indent=1))
+        print(document_text(document))
     else:
         _tell(report, document, stats)
     for damage in reader.damage:

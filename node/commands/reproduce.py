@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from rich.console import Console
 from rich.status import Status
 from rich.table import Table
 
+from node.commands.documents import document_text
 from node.folder.whole import write_whole
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def reproduce(
     }
     picture = _write(folder, made, document)
     if as_json:
-        print(json.dumps(document, indent=1))
+        print(document_text(document))
     else:
         wide = Console(highlight=False)
         _show(made, document, picture, wide if wide.is_terminal else Console(highlight=False, width=WIDTH))
@@ -100,7 +100,7 @@ def _list(as_json: bool) -> None:
     from node.experiments.reproduce.registry import FIGURES
 
     if as_json:
-        print(json.dumps({name: {"title": f.title, "data": f.data} for name, f in FIGURES.items()}, indent=1))
+        print(document_text({"figures": {name: {"title": f.title, "data": f.data} for name, f in FIGURES.items()}}))
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     for head in ("figure", "what it shows", "needs"):
@@ -114,7 +114,7 @@ def _write(folder: Path, made: Reproduction, document: dict[str, Any]) -> Path |
     from node.experiments.charts import draw
 
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / "reproduction.json", (json.dumps(document, indent=1) + "\n").encode())
+    write_whole(folder / "reproduction.json", (document_text(document) + "\n").encode())
     if not made.panels:
         return None
     picture = folder / f"{made.figure.replace('/', '-')}.png"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from node.commands.documents import document_text
 from node.configuration.reading import load_dealt
 from node.folder.endings import failure_lines, failures_of
 from node.folder.manifest import read_manifest
@@ -47,7 +47,7 @@ def status(
         "results": scored,
     }
     if as_json:
-        print(json.dumps(document, indent=1))
+        print(document_text(document))
         return
     console = Console(highlight=False)
     console.print(f"{'running' if running else 'ended' if started else 'dealt, never started'}: {run}")

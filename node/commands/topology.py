@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from node.commands.documents import document_text
 from topology.network import Network
 from topology.spectrum import Extremes, Facts
 
@@ -51,7 +51,7 @@ def topology(
         except OSError as error:
             raise ValueError(f"--picture {picture}: {error.strerror}; give a file in a folder that is there") from None
     if as_json:
-        print(json.dumps({"kind": kind, "digest": network.digest(), **dataclasses.asdict(facts)}, indent=1))
+        print(document_text({"kind": kind, "digest": network.digest(), **dataclasses.asdict(facts)}))
         return
     console = Console(highlight=False)
     console.print(_table(kind, network, facts))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+
+from node.commands.documents import document_text
 
 if TYPE_CHECKING:
     from node.experiments.tune import Tuned
@@ -54,7 +55,7 @@ def tune(
             tell=lambda what: status.update(f"{what} ..."),
         )
     if as_json:
-        print(json.dumps({**asdict(found), "note": None if found.accounted else UNACCOUNTED}, indent=1))
+        print(document_text({**asdict(found), "note": None if found.accounted else UNACCOUNTED}))
     else:
         _show(found, Console(highlight=False))
 

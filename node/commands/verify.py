@@ -32,12 +32,12 @@ def verify(
         verdict = execute_again(run)
     except ShardError as error:
         if as_json:
-            print(json.dumps({"version": VERSION, "ok": False, "findings": [str(error)]}, indent=1))
+            print(json.dumps({"version": VERSION, "ok": False, "findings": [str(error)]}, indent=1, allow_nan=False))
         else:
             console.print(f"[red]not verified[/]: {escape(str(error))}")
         raise typer.Exit(1) from None
     if as_json:
-        print(json.dumps(verdict.to_json(), indent=1))
+        print(json.dumps(verdict.to_json(), indent=1, allow_nan=False))
     else:
         show(verdict, console)
     if not verdict.ok:

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"run folder {options.folder}: {error.strerror}: {error.filename or options.folder}", file=sys.stderr)
         return 2
-    print(json.dumps(manifest.to_json()))
+    print(json.dumps(manifest.to_json(), allow_nan=False))
     return 0
 
 

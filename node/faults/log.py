@@ -22,7 +22,7 @@ def begin_faults(folder: Path) -> None:
 def write_fault(folder: Path, fault: Mapping[str, Any]) -> None:
     """Add a line."""
     with (folder / _NAME).open("a") as file:
-        file.write(json.dumps(fault) + "\n")
+        file.write(json.dumps(fault, allow_nan=False) + "\n")
 
 
 def read_faults(folder: Path) -> list[dict[str, Any]]:

@@ -53,7 +53,7 @@ def packed_with_index(arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
             names = data[start + _LOCAL_HEADER - 4 : start + _LOCAL_HEADER]
             start += _LOCAL_HEADER + int.from_bytes(names[:2], "little") + int.from_bytes(names[2:], "little")
             index.append([name, start + member.file_size - array.nbytes, array.dtype.str, list(array.shape)])
-        text = json.dumps(index).encode()
+        text = json.dumps(index, allow_nan=False).encode()
         archive.comment = text + b"%0*d" % (_LENGTH, len(text))
     return buffer.getvalue()
 

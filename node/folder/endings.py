@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from node.exit_codes import ExitCode
+from node.folder.counted import read_counted
 from node.places import EAVESDROPPER, agent_folder, agent_name
 
 CAPTURE_INCOMPLETE = ExitCode.FAILED
@@ -74,7 +75,10 @@ def failures_of(folder: Path, expected: Iterable[int] = ()) -> list[Failure]:
         Agents that should have finished by now: one of them that left neither note nor status has failed too.
     """
     noted = _noted(folder)
-    statuses: dict[int | str, int | None] = {agent: _final(folder, agent).get("code") for agent in expected}
+    statuses: dict[int | str, int | None] = {}
+    for agent in expected:
+        counted = read_counted(folder, agent)
+        statuses[agent] = None if counted is None else counted.code
     for name, status in noted.items():
         statuses[name if name == EAVESDROPPER else int(name.removeprefix("agent-"))] = status
     judged = (failure(folder, who, status) for who, status in statuses.items())
@@ -92,17 +96,10 @@ def _noted(folder: Path) -> dict[str, int]:
     return statuses
 
 
-def _final(folder: Path, agent: int) -> dict[str, Any]:
-    """What the agent counted; empty where it left nothing."""
-    with suppress(OSError, ValueError):
-        counted: dict[str, Any] = json.loads((agent_folder(folder, agent) / "final.json").read_bytes())
-        return counted
-    return {}
-
-
 def _agents_words(folder: Path, agent: int) -> list[str]:
-    reason = _final(folder, agent).get("reason")
-    return ([str(reason)] if reason else []) + _last_lines(agent_folder(folder, agent) / "stderr.log", LAST_LINES)
+    counted = read_counted(folder, agent)
+    reason = None if counted is None else counted.reason
+    return ([reason] if reason else []) + _last_lines(agent_folder(folder, agent) / "stderr.log", LAST_LINES)
 
 
 def _last_lines(path: Path, most: int) -> list[str]:

@@ -59,7 +59,7 @@ class ShardFile(NamedTuple):
 
 def write_shard(path: Path, rows: Rows, public: PublicNumbers) -> None:
     """Write a new shard file, mode 0600; raises FileExistsError rather than overwrite one."""
-    document = np.frombuffer(json.dumps(public.to_json()).encode(), dtype=np.uint8)
+    document = np.frombuffer(json.dumps(public.to_json(), allow_nan=False).encode(), dtype=np.uint8)
     arrays: Arrays = {"x": rows.x, "y": rows.y, "x_test": rows.x_test, "y_test": rows.y_test, "public": document}
     write_new(path, packed_with_index(arrays))
 

@@ -22,6 +22,7 @@ from node.exit_codes import ExitCode
 from node.faults.log import read_faults
 from node.folder.endings import CAPTURE_INCOMPLETE
 from node.folder.keys import PUBLIC_KEYS, Keys, read_keys
+from node.folder.manifest import read_manifest
 from node.folder.status import OverheardFile
 from node.plug_ins import find_here
 from node.processes import StopSignals, allow_many_files
@@ -306,7 +307,9 @@ class Eavesdropper:
         verdict = self._counter.verdict()
         outcome = Outcome(verdict, ended, self._log.chain, self._oversized, failure)
         try:
-            self._log.close({"capture": {"verdict": json.dumps(outcome.as_json()), "words": verdict.in_words()}})
+            self._log.close(
+                {"capture": {"verdict": json.dumps(outcome.as_json(), allow_nan=False), "words": verdict.in_words()}}
+            )
         except OSError as error:
             return replace(outcome, failure=f"{self._log.path}: {error.strerror or error}")
         return outcome
@@ -333,11 +336,11 @@ def eavesdrop_on_run(
     patience
         Seconds for which to wait for agents that are being restarted.
     """
-    manifest = json.loads((run / "manifest.json").read_bytes())
-    agents = range(int(manifest["agents"]))
+    manifest = read_manifest(run)
+    agents = range(manifest.agents)
     keys = read_keys(run, None, agents) if (run / PUBLIC_KEYS).exists() else None
     earlier = logs_of(run)
-    counter = CaptureCounter(bytes.fromhex(manifest["run"]), agents)
+    counter = CaptureCounter(manifest.run, agents)
     if earlier:
         for frame in frames_of(run, []):
             counter.count(frame.parts)
@@ -373,7 +376,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"run folder {options.run}: {error}", file=sys.stderr)
         return ExitCode.BAD_INPUT
     stop.ignore()  # a stop that arrives after the end must not make it fail
-    print(json.dumps(outcome.as_json()), flush=True)
+    print(json.dumps(outcome.as_json(), allow_nan=False), flush=True)
     if not outcome.complete:
         print(outcome.failure or outcome.capture.in_words(), file=sys.stderr)
     return ExitCode.FINISHED if outcome.complete else CAPTURE_INCOMPLETE

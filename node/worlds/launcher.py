@@ -107,7 +107,7 @@ class Cluster:
 
     def _command(self, *commands: dict[str, object]) -> None:
         # In one piece: a socket holds only some hundred small messages, and the zygote answers each start.
-        self._control.sendall(b"".join(json.dumps(command).encode() + b"\n" for command in commands))
+        self._control.sendall(b"".join(json.dumps(command, allow_nan=False).encode() + b"\n" for command in commands))
 
     @property
     def alive(self) -> dict[int | str, int]:

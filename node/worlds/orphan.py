@@ -18,7 +18,7 @@ def write_processes(folder: Path, zygote: int, sockets: Path | None) -> None:
         "zygote": {"pid": zygote, "started": started_at(zygote)},
         "sockets": str(sockets) if sockets is not None else None,
     }
-    (folder / "processes.json").write_text(json.dumps(document) + "\n")
+    (folder / "processes.json").write_text(json.dumps(document, allow_nan=False) + "\n")
 
 
 def started_at(pid: int) -> int | None:

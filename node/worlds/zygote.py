@@ -26,6 +26,7 @@ from pathlib import Path
 from coordinator_free.agents.registry import algorithm
 from node.agent.process import run_from_folder
 from node.agent.rehearsal import rehearse
+from node.folder.manifest import read_manifest
 from node.folder.status import read_overheard
 from node.places import EAVESDROPPER, agent_folder, agent_name
 from node.plug_ins import find_here
@@ -223,7 +224,7 @@ class Zygote:
         if self._control is None:
             return
         try:
-            self._control.sendall(json.dumps(event).encode() + b"\n")
+            self._control.sendall(json.dumps(event, allow_nan=False).encode() + b"\n")
         except OSError:
             self._lose_control()
 
@@ -247,7 +248,7 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     run, sockets = Path(sys.argv[2]), sys.argv[3]
     find_here()
-    algorithm(json.loads((run / "manifest.json").read_text())["algorithm"])
+    algorithm(read_manifest(run).algorithm)
     rehearse()
     gc.collect()
     gc.freeze()  # a collection in a child would otherwise touch, and so copy, every page of the parent

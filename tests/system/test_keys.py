@@ -21,6 +21,7 @@ from node.sockets.agent_sockets import Post
 from node.traffic.reader import TrafficLogReader
 from node.wire import EAVESDROPPER, Done, Hello, Receiver, encode, own_name
 from tests.helpers.clusters import AGENTS, dealt, final, ran, said, table, watched
+from tests.helpers.documents import conforms
 
 RUN = bytes(16)
 ENCRYPTED = {"transport": "tcp", "encryption": True}
@@ -339,6 +340,7 @@ def test_the_keys_command_replaces_pairs_and_shows_public_keys_alone(folder: Pat
     before = {owner: key_path(folder, owner).read_bytes() for owner in (0, 1, 2, None)}
     command = [sys.executable, "-m", "node.cli", "keys", str(folder), "--json"]
     made = subprocess.run(command, capture_output=True, text=True, check=True)
+    conforms(json.loads(made.stdout), "keys")
     assert set(json.loads(made.stdout)) == {"agent-0000", "agent-0001", "agent-0002", "eavesdropper"}
     for owner, old in before.items():
         new = key_path(folder, owner).read_bytes()

@@ -78,7 +78,9 @@ def test_cat_and_its_formats(log: Path, tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_filter_salvage_and_verify(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_status("log", "filter", log, "--out", tmp_path / "b.mcap", "--exclude", 0, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["frames"] == 36
+    filtered = json.loads(capsys.readouterr().out)
+    conforms(filtered, "log-filter")
+    assert filtered["frames"] == 36
     assert exit_status("log", "verify", tmp_path / "b.mcap") == 0
     assert "whole and unchanged" in capsys.readouterr().out
     log.write_bytes(log.read_bytes()[:2500])
@@ -88,6 +90,11 @@ def test_filter_salvage_and_verify(log: Path, tmp_path: Path, capsys: pytest.Cap
     assert "lost: " in capsys.readouterr().out
     assert exit_status("log", "verify", tmp_path / "c.mcap", "--json") == 0
     found = json.loads(capsys.readouterr().out)
+    conforms(found, "log-verify")
+    assert exit_status("log", "verify", log, "--json") == 1
+    conforms(json.loads(capsys.readouterr().out), "log-verify")
+    assert exit_status("log", "salvage", log, "--out", tmp_path / "d.mcap", "--json") == 0
+    conforms(json.loads(capsys.readouterr().out), "log-salvage")
     assert found["frames"] == len(list(TrafficLogReader(log))) > 0
 
 
@@ -147,6 +154,7 @@ def test_a_dry_run_opens_no_socket(log: Path, tmp_path: Path, capsys: pytest.Cap
     arguments = ["replay", log, "--to", f"ipc://{tmp_path}/s", "--dry-run", "--rate", "2", "--loop", "3", "--json"]
     assert exit_status(*arguments) == 0
     planned = json.loads(capsys.readouterr().out)
+    conforms(planned, "replay-plan")
     assert planned["frames"] == 3 * len(conversation())
     assert planned["seconds"] == pytest.approx(3 * 0.047 / 2)
     assert not (tmp_path / "s").exists()
@@ -165,6 +173,7 @@ def test_replay_and_eavesdrop_meet(log: Path, tmp_path: Path, capsys: pytest.Cap
     assert [f.parts for f in TrafficLogReader(tmp_path / "b.mcap")] == [f.parts for f in TrafficLogReader(log)]
     printed = capsys.readouterr().out
     report = json.loads(printed[printed.index("{") : printed.rindex("}") + 1])
+    conforms(report, "replay")
     assert report["frames"] == len(conversation())
     assert report["frames_per_agent"] == {str(k): 12 for k in range(4)}
     assert "complete: 40 releases of 4 agents" in printed

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from node.commands.documents import document_text
 from node.experiments.charts import Panel, drawn
 from node.experiments.reproduce.dual_and_primal import LOSS_OFF_SCALE
 from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, Reproduction, Request
@@ -17,6 +18,7 @@ from node.experiments.reproduce.paper001.figure1 import DISTANCE
 from node.experiments.reproduce.paper003 import figures as paper003
 from node.experiments.reproduce.paper004 import figure1, figure4, settings, table1
 from node.experiments.reproduce.registry import FIGURES, reproduce
+from tests.helpers.documents import conforms
 from tests.helpers.paper_data import small_overrides
 
 Make = Callable[[str], Reproduction]
@@ -81,7 +83,8 @@ def test_every_figure_has_rows_findings_and_finite_lines(name: str, make: Make) 
             assert np.isfinite(series.y).all()
             assert series.dashed == (PUBLISHED in series.label or PUBLISHED in shown.title) or not series.dashed
         assert all(math.isfinite(value) for _, value in shown.levels)
-    json.dumps(made.as_json())
+    printed = {**made.as_json(), "world": "twin", "settings": [], "seconds": 1.0}
+    conforms(json.loads(document_text(printed)), "reproduction")
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -22,6 +22,7 @@ from node.traffic.eavesdropper import GONE_SECONDS, QUIET_SECONDS, Eavesdropper,
 from node.traffic.reader import TrafficLogReader
 from node.traffic.writer import TrafficLogWriter
 from node.wire import EAVESDROPPER
+from tests.helpers.documents import conforms
 from tests.helpers.listening import Listening
 from tests.helpers.speech import RUN, by_agent, conversation, done, hello, release
 
@@ -247,6 +248,7 @@ def test_the_command_closes_its_log_on_a_signal(
         process.wait()
     assert process.returncode == 1, err
     document = json.loads(out)
+    conforms(document, "eavesdrop")
     assert document["ended"] == "stopped"
     reader = TrafficLogReader(tmp_path / "t.mcap")
     assert len(list(reader)) == document["frames"] == document["capture"]["releases"]
