@@ -59,6 +59,13 @@ def build(kind: str, agents: int, seed: int, **parameters: Any) -> Network:
     family = _FAMILIES.get(kind)
     if family is None:
         raise UnknownKindError(_unknown(kind))
+    _check_parameters(kind, family, given)
+    if not family.random:
+        return _network(family.make(agents, 0, **given))
+    return _drawn(kind, family, agents, seed, given)
+
+
+def _check_parameters(kind: str, family: _Family, given: dict[str, Any]) -> None:
     for name in family.needs:
         if name not in given:
             raise ParameterError(f"topology.{name} is missing: kind {kind!r} needs it")
@@ -66,8 +73,10 @@ def build(kind: str, agents: int, seed: int, **parameters: Any) -> Network:
         if name not in family.parameters:
             takes = ", ".join(family.parameters) or "no parameter"
             raise ParameterError(f"topology.{name} = {value!r} has no meaning for kind {kind!r}, which takes {takes}")
-    if not family.random:
-        return _network(family.make(agents, 0, **given))
+
+
+def _drawn(kind: str, family: _Family, agents: int, seed: int, given: dict[str, Any]) -> Network:
+    """The first connected graph of `ATTEMPTS`."""
     best: tuple[int, int] | None = None
     for attempt in range(ATTEMPTS):
         stream = int(np.random.SeedSequence([seed, attempt]).generate_state(1)[0])

@@ -201,12 +201,7 @@ def calibrate(
     AccountingError, AllocationError
         The budget cannot be spent.
     """
-    if mechanism not in NORMS:
-        raise AccountingError(f"privacy.mechanism = {mechanism!r}; accepted: {', '.join(NORMS)}")
-    if not 0.0 < epsilon < math.inf:
-        raise AccountingError(f"privacy.epsilon = {epsilon}; accepted: a finite number above 0")
-    if not 0.0 <= delta < 1.0:
-        raise AccountingError(f"privacy.delta = {delta}; accepted: 0 and more, below 1")
+    _check_budget(mechanism, epsilon, delta)
     share = weights(allocation, releases, mechanism, r)
     if mechanism == "gaussian":
         if delta == 0.0:
@@ -230,6 +225,15 @@ def calibrate(
     if mechanism == "gamma-norm":
         guess *= math.sqrt(dimension or 1)
     return multipliers(_largest(spent, epsilon, max(plain, guess)))
+
+
+def _check_budget(mechanism: str, epsilon: float, delta: float) -> None:
+    if mechanism not in NORMS:
+        raise AccountingError(f"privacy.mechanism = {mechanism!r}; accepted: {', '.join(NORMS)}")
+    if not 0.0 < epsilon < math.inf:
+        raise AccountingError(f"privacy.epsilon = {epsilon}; accepted: a finite number above 0")
+    if not 0.0 <= delta < 1.0:
+        raise AccountingError(f"privacy.delta = {delta}; accepted: 0 and more, below 1")
 
 
 def _largest(spent: Callable[[float], float], budget: float, guess: float) -> float:

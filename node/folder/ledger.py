@@ -336,23 +336,16 @@ def _read(path: Path, descriptor: int) -> tuple[dict[str, Any], list[Charge], di
     """The header, the charges, plans of runs that have their own, end and CRC of what is whole, a torn last line."""
     data = b"".join(iter(lambda: os.read(descriptor, 1 << 20), b""))
     lines = data.split(b"\n")
+    whole = len(lines) - 1
     if lines[-1] == b"":
         lines.pop()  # the file ends with a whole line
-        whole = len(lines)
-    else:
-        whole = len(lines) - 1
     header: dict[str, Any] | None = None
     charges: list[Charge] = []
     plans: dict[str, Plan] = {}
     end, crc = 0, 0
     for number, line in enumerate(lines):
         try:
-            if number >= whole:
-                raise ValueError("no end of line")
-            crc_after = zlib.crc32(line[:-9], crc)
-            if line[-9:] != b" %08x" % crc_after:
-                raise ValueError("checksum")
-            content = json.loads(line[:-9])
+            content, crc_after = _content(line, crc, ended=number < whole)
             if number == 0:
                 header = _header(content)
             elif "plan" in content:
@@ -374,6 +367,16 @@ def _read(path: Path, descriptor: int) -> tuple[dict[str, Any], list[Charge], di
     if header is None:
         raise LedgerError(f"ledger {path}: is empty")
     return header, charges, plans, end, crc, None
+
+
+def _content(line: bytes, crc: int, *, ended: bool) -> tuple[Any, int]:
+    """A line's document, and the CRC of the file up to the line's end; ``crc`` is that up to its start."""
+    if not ended:
+        raise ValueError("no end of line")
+    crc = zlib.crc32(line[:-9], crc)
+    if line[-9:] != b" %08x" % crc:
+        raise ValueError("checksum")
+    return json.loads(line[:-9]), crc
 
 
 def _header(content: Mapping[str, Any]) -> dict[str, Any]:

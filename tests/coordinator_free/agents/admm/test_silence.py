@@ -120,28 +120,24 @@ def carried_past_twice(air: Air) -> FloatArray:
     Its first release after that comes when they have closed that round: only it tells them which step agent 2 left out.
     """
     cut = 2
+    others = [i for i in range(AGENTS) if i != cut]
     for _ in range(3):
         for i in range(AGENTS):
             air.step(i)
     for i in range(AGENTS):
         air.step(i, hears=lambda _, receiver: receiver != cut)
-    for _ in range(6):
-        for i in range(AGENTS):
-            if i != cut:
-                air.step(i, lambda sender, receiver: cut not in (sender, receiver), without=(cut,))
-    for i in range(AGENTS):
-        if i != cut:
-            air.repeat(i)
-    for i in (*range(AGENTS), *range(AGENTS)):
-        if i != cut:
-            air.step(i, lambda sender, receiver: cut not in (sender, receiver), without=(cut,))
+    for i in others * 6:
+        air.step(i, lambda sender, receiver: cut not in (sender, receiver), without=(cut,))
+    for i in others:
+        air.repeat(i)
+    for i in others * 2:
+        air.step(i, lambda sender, receiver: cut not in (sender, receiver), without=(cut,))
     air.step(cut)
     first = air.said[cut][-1]
     assert first.round is not None
     assert all(first.round < air.inboxes[j].round for j in NETWORK.neighbours(cut)), "it comes late"
-    for i in range(AGENTS):
-        if i != cut:
-            air.repeat(i)
+    for i in others:
+        air.repeat(i)
     return air.settle()
 
 
