@@ -353,15 +353,13 @@ def _read(path: Path, descriptor: int) -> tuple[dict[str, Any], list[Charge], di
                 plans.pop(run, None)  # the one that wrote last is last
                 plans[run] = _plan(content["plan"])
             elif "start" in content:
-                if len(bytes.fromhex(content["nonce"])) != NONCE_BYTES or int(content["start"]) < 0:
-                    raise ValueError("start")
+                _check_start(content)
             elif "again" not in content:
                 charges.append(_charge(content))
         except (ValueError, KeyError, TypeError, AttributeError, MechanismError) as error:
-            if number == 0:
-                raise LedgerError(f"ledger {path}: its first line is damaged ({error})") from None
-            if number < len(lines) - 1:
-                raise LedgerError(f"ledger {path}: line {number + 1} of {len(lines)} is damaged ({error})") from None
+            if number == 0 or number < len(lines) - 1:
+                which = "its first line" if number == 0 else f"line {number + 1} of {len(lines)}"
+                raise LedgerError(f"ledger {path}: {which} is damaged ({error})") from None
             return header or {}, charges, plans, end, crc, line
         end, crc = end + len(line) + 1, crc_after
     if header is None:
@@ -377,6 +375,11 @@ def _content(line: bytes, crc: int, *, ended: bool) -> tuple[Any, int]:
     if line[-9:] != b" %08x" % crc:
         raise ValueError("checksum")
     return json.loads(line[:-9]), crc
+
+
+def _check_start(content: Mapping[str, Any]) -> None:
+    if len(bytes.fromhex(content["nonce"])) != NONCE_BYTES or int(content["start"]) < 0:
+        raise ValueError("start")
 
 
 def _header(content: Mapping[str, Any]) -> dict[str, Any]:
