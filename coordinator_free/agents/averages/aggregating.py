@@ -279,7 +279,7 @@ class Aggregating(Algorithm):
         if step == 0:
             self._begin(stage)
         elif isinstance(aggregator, PushSum):
-            aggregator.absorb()
+            self._absorb(aggregator)
         return aggregator.say(step) if isinstance(aggregator, Flood) else aggregator.say()
 
     def _refuse_older_keys(self, index: int) -> None:
@@ -353,7 +353,9 @@ class Aggregating(Algorithm):
                 )
             average = self._shares @ aggregator.table
         else:
-            aggregator.absorb()
+            self._absorb(aggregator)
+            if not aggregator.held[-1] > 0.0:
+                raise AggregationError(f"average {stage}: push-sum has no weight; raise learning.push_rounds")
             average = aggregator.ratio
         self._apply(stage, boxed(average, self._reach))
 
@@ -361,6 +363,19 @@ class Aggregating(Algorithm):
     def _reach(self) -> float:
         """How far averages reach: in a private run the grid must be resolved beside them."""
         return LARGEST_PLAIN if self._setting.mechanism == "none" else REACH
+
+    def _absorb(self, aggregator: PushSum) -> None:
+        """Take in shares; raises `AggregationError` for a weight that shares of honest agents cannot add up to.
+
+        Among agents without records a weight stays zero until shares of the others arrive.
+        """
+        aggregator.absorb()
+        weight, agents = float(aggregator.held[-1]), len(self._shares)
+        if not (np.isfinite(aggregator.held).all() and 0.0 <= weight <= agents * (1.0 + 1e-6)):
+            raise AggregationError(
+                f"push-sum has a weight of {weight:g}, accepted are 0 to {agents}: a neighbour's sums are not those of "
+                "shares; no average is made"
+            )
 
     def _plausible(self, stage: int, total: FloatArray, kept: float) -> FloatArray:
         """The average in a masked sum; raises `AggregationError` for one that honest agents cannot have made.

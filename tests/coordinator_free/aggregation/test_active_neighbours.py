@@ -282,3 +282,34 @@ def test_a_flood_that_is_restored_still_finds_a_second_form() -> None:
     again.hear(1, 2, np.full(2, 4.0))
     assert again.disputed == {1}
     np.testing.assert_array_equal(again.table[1], [3.0, 3.0])
+
+
+@pytest.mark.parametrize("weight", [-1e300, -3.0, 0.0, 1e6])
+def test_a_push_sum_with_a_weight_that_cannot_be_makes_no_average(weight: float) -> None:
+    """A liar sends a negative, an empty or a huge weight to its victim."""
+    local = small.problems(5, [20, 30, 40, 30, 20])
+    given = {"aggregation": "push-sum", "push_rounds": 40}
+    agents = [GradientDescent(s) for s in small.settings(GradientDescent, RING, local, 1, **given)]
+
+    def lie(release: Release, receiver: int) -> Release:
+        if (release.sender, receiver) != (LIAR, VICTIM):
+            return release
+        return changed(release, np.append(np.full(P, 1e6), weight))
+
+    _, stopped = told(agents, RING, lie)
+    for i, agent in enumerate(agents):
+        assert np.isfinite(agent.model).all()
+        assert i not in stopped or not agent.model.any()
+    assert weight == 0.0 or "push-sum has a weight" in str(stopped[VICTIM])
+
+
+def test_agents_without_records_wait_for_a_weight_in_push_sum() -> None:
+    local = small.problems(5, [50, 0, 0, 0, 0])
+    given = {"aggregation": "push-sum", "push_rounds": 60}
+    agents = [GradientDescent(s) for s in small.settings(GradientDescent, RING, local, 1, **given)]
+    _, stopped = told(agents, RING, lambda release, _: release)
+    assert stopped == {}
+    short = [GradientDescent(s) for s in small.settings(GradientDescent, RING, local, 1, **{**given, "push_rounds": 1})]
+    _, stopped = told(short, RING, lambda release, _: release)
+    assert sorted(stopped) == [2, 3]
+    assert all("raise learning.push_rounds" in str(halt) for halt in stopped.values())
