@@ -30,6 +30,16 @@ class Halt(ValueError):
     """Why an agent cannot go on, in one line: raised by its ``receive`` or ``wake``. It says nothing new from there."""
 
 
+class Diverged(Halt):
+    """A release that is not finite: it was charged, and must not be sent."""
+
+    def __init__(self, release: Release) -> None:
+        super().__init__(
+            f"agent {release.sender}: release {release.index} is not finite, the steps diverge or a number overflows; "
+            "it was charged and not sent (try a larger learning.smoothness, or smaller steps)"
+        )
+
+
 class Activation(Enum):
     """When an agent wakes: a declared property of its algorithm."""
 

@@ -36,6 +36,11 @@ class Release:
     round: int | None = None
     recipient: int | None = None
 
+    @property
+    def finite(self) -> bool:
+        """Whether every number in it is one."""
+        return bool(np.isfinite(self.vector).all())
+
     def same_as(self, other: Release) -> bool:
         """Whether both are equal bit for bit, header and vector."""
         return (

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from coordinator_free.agent import Activation, Agent
+from coordinator_free.agent import Activation, Agent, Diverged
 from coordinator_free.release import Release
 from node.agent.charging import Charger
 from node.agent.snapshot import packed_snapshot
@@ -43,7 +43,18 @@ class Outgoing:
         self.repeats = 0
 
     def release(self, release: Release) -> None:
-        """Charge a release, note it, and send it. Raises `LedgerError` or OSError, and then it was not sent."""
+        """Charge a release, note it, and send it.
+
+        A release that is not finite is charged all the same: that it was not sent is to be seen, and rests on it.
+
+        Raises
+        ------
+        LedgerError, OSError, Diverged
+            It was not sent.
+        """
+        if not release.finite:
+            self._charger.charge(release.index)
+            raise Diverged(release)
         parts = encode(self._around.run, release)
         if self._in_rounds:
             record = {"frame": [_text(part) for part in parts], "state": _text(packed_snapshot(self._agent.snapshot()))}

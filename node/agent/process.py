@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from coordinator_free.agent import Agent, Halt
+from coordinator_free.agent import Agent, Diverged, Halt
 from coordinator_free.agents.registry import make
 from coordinator_free.faults.conditions import conditions
 from coordinator_free.inbox import NewestInbox
@@ -72,7 +72,7 @@ def _live(agent: Agent, ledger: LedgerFile, around: Surroundings, post: Post) ->
             with _halting(around.folder):
                 _release_and_receive(talk, measured)
         except (LedgerError, OSError, Halt) as error:
-            code = ExitCode.SILENT if isinstance(error, Halt) else ExitCode.LEDGER
+            code = _code_of(error)
             reason = f"stopped releasing: {error}"
             talk.fail(reason)
         with contextlib.suppress(Halt), _halting(around.folder):
@@ -100,6 +100,12 @@ def _halting(folder: Path) -> Iterator[None]:
     except Exception as error:
         write_whole(folder / DETAILS, traceback.format_exc().encode())
         raise Halt(f"the algorithm failed with a {type(error).__name__}; its details are in {DETAILS}") from error
+
+
+def _code_of(error: Exception) -> ExitCode:
+    if isinstance(error, Diverged):
+        return ExitCode.FAILED
+    return ExitCode.SILENT if isinstance(error, Halt) else ExitCode.LEDGER
 
 
 @dataclass

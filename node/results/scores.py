@@ -15,17 +15,20 @@ from node.results.results import Summary
 
 @dataclass(frozen=True)
 class Scores:
-    """The metric of each agent's model on its own held-out rows, shape (n,), NaN where there is none; by kind."""
+    """The metric of each agent's model on its own held-out rows, shape (n,), by kind.
+
+    NaN where there is none; infinite where the model is not finite.
+    """
 
     records: FloatArray
     larger_is_better: bool
     kinds: dict[str, FloatArray]
 
     def summary(self, kind: str) -> Summary | None:
-        """The summary of a kind of model; None where no agent has a score of that kind."""
+        """The summary of a kind of model; None where no agent has a score, or a model diverged."""
         scores = self.kinds.get(kind)
-        if scores is None or not np.isfinite(scores).any():
-            return None
+        if scores is None or np.isnan(scores).all() or np.isinf(scores).any():
+            return None  # a mean over the others would hide the agents that diverged
         found = baselines.summary(scores, self.records.tolist(), larger_is_better=self.larger_is_better)
         return Summary.from_json(found)
 
@@ -38,9 +41,9 @@ class Scores:
 
 
 def mean_of(values: FloatArray) -> float | None:
-    """Return the mean of the finite values; None where there is none."""
-    finite = values[np.isfinite(values)]
-    return float(np.mean(finite)) if finite.size else None
+    """Return the mean of the values that are there; None where none is, or one of them is infinite."""
+    there = values[~np.isnan(values)]
+    return number(float(np.mean(there))) if there.size else None
 
 
 def number(value: float | None) -> float | None:

@@ -74,12 +74,17 @@ def score(folder: Path) -> tuple[Results, Details]:
 
 
 def _judged(judge: Loss, rows: Sequence[Rows], models: Sequence[FloatArray | None]) -> FloatArray:
-    return np.array(
-        [
-            judge.score(model, own.x_test, own.y_test) if model is not None and len(own.y_test) else math.nan
-            for model, own in zip(models, rows, strict=True)
-        ]
-    )
+    return np.array([_score(judge, own, model) for model, own in zip(models, rows, strict=True)])
+
+
+def _score(judge: Loss, rows: Rows, model: FloatArray | None) -> float:
+    """Return one agent's score: NaN without a model or held-out rows, the worst there is of a model that diverged."""
+    if model is None or not len(rows.y_test):
+        return math.nan
+    score = judge.score(model, rows.x_test, rows.y_test) if np.isfinite(model).all() else math.nan
+    if math.isfinite(score):
+        return score
+    return -math.inf if judge.larger_is_better else math.inf
 
 
 def _baselines(run: RunFolder, judge: Loss) -> dict[str, FloatArray]:
@@ -115,7 +120,7 @@ def _optimum(run: RunFolder) -> FloatArray | None:
 def _gap(run: RunFolder, together: Sequence[FloatArray | None], best: FloatArray | None) -> float | None:
     mu = run.configuration.learning.get("mu")
     models = [model for model in together if model is not None]
-    if best is None or mu is None or len(models) < run.agents:
+    if best is None or mu is None or len(models) < run.agents or not np.isfinite(models).all():
         return None
     return relative_gap(run.network, run.problems, run.confidences, mu, np.stack(models), best)
 

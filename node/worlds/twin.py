@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from coordinator_free.agent import Activation
+from coordinator_free.agent import Activation, Diverged
 from coordinator_free.agents.registry import make
 from coordinator_free.clocks import waits
 from coordinator_free.faults.conditions import conditions
@@ -124,6 +124,8 @@ class TwinWorld:
 
     def _charge(self, release: Release, _: Mechanism | None) -> None:
         self._chargers[release.sender].charge(release.index)
+        if not release.finite:
+            raise Diverged(release)
 
     def _send(self, time: float, release: Release) -> None:
         parts = encode(self._run.run, release)

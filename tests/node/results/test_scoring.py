@@ -14,11 +14,15 @@ import numpy as np
 import pytest
 
 from coordinator_free.problem.objective import graph_objective, optimum
+from node.configuration.reading import from_table
+from node.dealing.folder import deal_run
 from node.folder.manifest import RunFolderError
 from node.folder.run import read_run
 from node.places import agent_folder
 from node.results import scoring
+from node.results.scores import mean_of
 from node.results.scoring import Scores, score
+from node.worlds.twin import run_twin
 from tests.helpers.documents import conforms
 from tests.helpers.tables import public
 from tests.helpers.twin_runs import finished
@@ -262,3 +266,38 @@ def test_gradients_are_not_scored_as_models(tmp_path: Path) -> None:
     assert results["released_average"] is None
     assert details["curve"] is None
     assert not (tmp_path / "run" / "convergence.png").exists()
+
+
+def test_an_agent_that_diverged_is_in_no_mean_and_no_mean_is_without_it(copied: Path) -> None:
+    final = agent_folder(copied, 3) / "final.npz"
+    with np.load(final) as held:
+        arrays = dict(held)
+    np.savez(final, **{name: np.full_like(array, np.nan) for name, array in arrays.items()})
+    results, details = score(copied)
+    conforms(read(copied), "results")
+    assert results.together is None
+    assert results.alone is not None
+    assert details.quarters
+    means = [quarter.means["together"] for quarter in details.quarters]
+    assert means.count(None) == 1
+
+
+def test_the_means_of_scores_with_an_infinite_one() -> None:
+    scores = Scores(np.arange(4.0), True, {"together": np.array([0.5, math.nan, -math.inf, 0.9])})
+    assert scores.summary("together") is None
+    assert mean_of(scores.kinds["together"]) is None
+    assert mean_of(np.array([0.5, math.nan])) == 0.5
+
+
+def test_a_run_whose_steps_diverge_stops_with_a_reason(tmp_path: Path) -> None:
+    steep = public(
+        learning={"loss": "squared", "smoothness": 1e-3, "mu": 20.0},
+        data={"feature_scale": 10.0},
+        clock={"updates": 400},
+    )
+    deal_run(from_table(steep), tmp_path / "run")
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(ValueError, match=r"release \d+ is not finite.*was charged and not sent"),
+    ):
+        run_twin(tmp_path / "run")
