@@ -313,3 +313,29 @@ def test_agents_without_records_wait_for_a_weight_in_push_sum() -> None:
     _, stopped = told(short, RING, lambda release, _: release)
     assert sorted(stopped) == [2, 3]
     assert all("raise learning.push_rounds" in str(halt) for halt in stopped.values())
+
+
+@pytest.mark.parametrize("inventions", [False, True])
+def test_no_lie_makes_honest_agents_absent_so_none_of_their_pairwise_seeds_is_revealed(inventions: bool) -> None:
+    """One colluder, one dropout: the liar tells each neighbour another vector, also in the name of other agents."""
+    graph = families.build("random-regular", 16, 2, degree=6)
+    local = small.problems(16, [10 + i for i in range(16)])
+    given = {"aggregation": "masked-sum", "dropouts": 1, "colluders": 1}
+    agents = [GradientDescent(setting) for setting in small.settings(GradientDescent, graph, local, 1, **given)]
+    half, liar = agents[0]._stage_rounds // 2, 5
+    random = np.random.default_rng(0)
+
+    def lie(release: Release, receiver: int) -> Release:
+        if release.sender != liar or not release.round or release.round > half:
+            return release
+        vector = np.floor(random.random(release.vector.size) * 2.0**32)
+        vector[0] = float(random.integers(16)) if inventions else float(liar)
+        return changed(release, vector)
+
+    sent, stopped = told(agents, graph, lie)
+    honest = set(range(16)) - {liar}
+    reveals = {release.sender: int(release.vector[1]) for release in sent if release.round == 1 + half}
+    assert set(reveals) >= honest
+    assert all(reveals[i] >> j & 1 for i in honest for j in honest)
+    assert honest & set(stopped), "and the sum that was spoilt is not used"
+    assert all(not agents[i].model.any() for i in stopped)
