@@ -1,4 +1,4 @@
-"""One pencil for all pictures: colours of text and grid, empty figures, axes, PNG."""
+"""Drawing that all pictures share: colours of text and grid, empty figures, axes, PNG."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ def spans_decades(values: FloatArray) -> bool:
 
 
 def new_figure(panels: int) -> tuple[Figure, list[Axes]]:
+    """An empty figure with ``panels`` axes side by side."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -59,6 +60,7 @@ def new_figure(panels: int) -> tuple[Figure, list[Axes]]:
 
 
 def titled(axis: Axes, title: str, below: str) -> None:
+    """Write a title and a line below it."""
     axis.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=22)
     axis.text(0.0, 1.025, below, transform=axis.transAxes, color=MUTED, fontsize=9)
 
@@ -78,6 +80,7 @@ def name_at_the_edge(axis: Axes, marks: list[tuple[float, str, str]], curve: lis
 
 
 def plain_sizes(axis: Axes, records: FloatArray) -> None:
+    """Label an axis of numbers of records with round numbers."""
     from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
     largest = float(records.max())
@@ -92,10 +95,12 @@ def plain_sizes(axis: Axes, records: FloatArray) -> None:
 
 
 def floats(values: Sequence[float | None]) -> FloatArray:
+    """The values as an array, NaN for None."""
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
 def png(figure: Figure) -> bytes:
+    """A figure as the bytes of a PNG file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", bbox_inches="tight")
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""What an agent is called in files and folders, and where in a run's folder its own lie.
+"""Names of agents in files and folders, and the places of their files in a run's folder.
 
 Rules that hold here:
 - Nothing is imported here: a process that only finds files, like the eavesdropper, starts without linear algebra.
@@ -18,8 +18,10 @@ def agent_name(agent: int) -> str:
 
 
 def shard_path(run: Path, agent: int) -> Path:
+    """The file of an agent's shard."""
     return run / "shards" / f"{agent_name(agent)}.npz"
 
 
 def agent_folder(run: Path, agent: int) -> Path:
+    """The folder of an agent's ledger, secret, journal and final model."""
     return run / "agents" / agent_name(agent)

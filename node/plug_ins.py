@@ -1,8 +1,8 @@
-"""Where losses, algorithms, mechanisms and topologies of one's own are found: ``package.module:NAME``.
+"""The place of losses, algorithms, mechanisms and topologies that a user wrote: ``package.module:NAME``.
 
 Rules that hold here:
-- They are looked for in the current folder last, after everything that is installed: nothing that happens to lie there
-  stands in for a module of this program or of Python.
+- The current folder is searched last, after everything that is installed: a file in it never replaces a module of this
+  program or of Python.
 """
 
 from __future__ import annotations

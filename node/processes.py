@@ -1,4 +1,4 @@
-"""What a process of ours needs of the operating system: signals, enough open files, and a memory that nobody reads."""
+"""Services of the operating system for a process of a run: signals, open files, and memory that stays private."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ class StopSignals:
         self._received = True
 
     def __call__(self) -> bool:
+        """Whether one of the signals was received."""
         return self._received
 
     def ignore(self) -> None:

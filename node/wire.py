@@ -1,8 +1,8 @@
-"""What travels: the bytes of a release, and what a receiver checks before an agent sees it.
+"""Messages between agents: their bytes, and the checks that a receiver makes before an agent sees them.
 
 Rules that hold here:
-- A message has three parts: topic, header, body. No clock is in any of them: the listener has its own.
-- Everything that arrives is checked; what fails is dropped and counted by reason, and never raises.
+- A message has three parts: topic, header, body. None of them holds a time: each receiver uses its own clock.
+- Every frame is checked. A frame that fails is dropped and counted by reason, and never raises.
 - Nothing is ever unpickled, and no field makes a receiver allocate more than the frame itself.
 - Encoding is deterministic: a repeated release has the same bytes.
 """
@@ -40,14 +40,14 @@ _pack = msgpack.Packer(use_bin_type=True).pack
 
 
 def topic(sender: int, recipient: int | None = None) -> bytes:
-    """The topic of what ``sender`` says to ``recipient`` (None: everybody): two big-endian 32-bit numbers."""
+    """The topic of messages from ``sender`` to ``recipient`` (None: all): two big-endian 32-bit numbers."""
     return _TOPIC.pack(sender, EVERYBODY if recipient is None else recipient)
 
 
 def own_name(agent: int | None) -> bytes:
     """The subscription by which a listener makes itself known to publishers; None is the eavesdropper.
 
-    No message has such a topic: no agent has the number of everybody.
+    No message has such a topic: `EVERYBODY` is not the number of an agent.
     """
     return _TOPIC.pack(EVERYBODY, EVERYBODY if agent is None else agent)
 
@@ -57,7 +57,7 @@ EAVESDROPPER: Final = own_name(None)
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """I am here, and this is the digest of my public configuration."""
+    """The first message of an agent, with the digest of its public configuration."""
 
     sender: int
     digest: bytes
@@ -65,7 +65,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """I will say nothing new: my last index (-1: none), the indices I skipped, and whose `Done` I heard."""
+    """The last message: the last index (-1: none), skipped indices, and the agents whose `Done` was received."""
 
     sender: int
     last: int
@@ -138,7 +138,7 @@ def decode_header(header: bytes) -> dict[str, Any]:
         raise Refused("header too long")
     try:
         fields = msgpack.unpackb(header, raw=False, strict_map_key=True)
-    except Exception as error:  # msgpack raises many kinds, none of them worth telling apart
+    except Exception as error:  # msgpack raises many kinds; all mean the same here
         raise Refused("header unreadable") from error
     if type(fields) is not dict:
         raise Refused("header unreadable")
@@ -165,7 +165,7 @@ def decode_header(header: bytes) -> dict[str, Any]:
 
 
 def decode(parts: Parts, run: bytes | None = None) -> Message:
-    """A message from its parts, whoever sent it; raises `Refused`. For readers of logs and journals."""
+    """A message of any sender from its parts, for readers of logs and journals; raises `Refused`."""
     if len(parts) != 3:
         raise Refused("parts")
     fields = decode_header(parts[1])
@@ -201,12 +201,12 @@ Accepted = tuple[int, int, int | None, int | None, Used]
 
 
 def _pairs(round_: int | None, flat: Sequence[int]) -> Used:
-    """Only in rounds does an agent ask what its neighbour had heard."""
+    """The pairs of ``used``. Agents need them in rounds only; otherwise they are left out."""
     return () if round_ is None else tuple(zip(flat[::2], flat[1::2], strict=True))
 
 
 class Receiver:
-    """One agent's checks on what arrives: known neighbour, this run, length, finite values, an index not seen before.
+    """One agent's checks on frames: known neighbour, this run, length, finite values, an index not seen before.
 
     ``dimension`` is the length of a release's vector, ``releases`` the number of indices a neighbour can have,
     ``largest`` the size of the largest coordinate that an honest neighbour can send.
@@ -245,7 +245,7 @@ class Receiver:
         self.received = 0
 
     def take(self, frames: Iterable[Parts]) -> tuple[list[Release], list[Hello | Done]]:
-        """The messages among ``frames``, releases apart, each in order; what is dropped or a repeat is only counted."""
+        """The messages among ``frames``, releases apart, each in order; drops and repeats are only counted."""
         accepted: list[Accepted] = []
         bodies: list[bytes] = []
         others: list[Hello | Done] = []
@@ -291,7 +291,7 @@ class Receiver:
         return releases, others
 
     def _quickly(self, parts: Parts) -> Accepted | None:
-        """A good release to everybody; None for whatever has to be looked at closely.
+        """A valid release to all neighbours; None for a frame that needs the careful checks.
 
         It reads what `encode` writes: a header that begins with the sender's own head, and an index after it. The tail
         is unpacked only of a release in a round, or one that used many.
@@ -316,7 +316,7 @@ class Receiver:
                 and len(used) % 2 == 0
                 and (number is None or (type(number) is int and number >= 0))
             )
-        except Exception:  # whatever it is, the careful reading names it
+        except Exception:  # the careful checks find the reason
             return None
         return (sender, index, number, None, _pairs(number, used)) if good else None
 
@@ -344,11 +344,11 @@ class Receiver:
         return sender, fields["index"], fields["round"], fields["to"], _pairs(fields["round"], fields["used"])
 
     def newest(self, neighbour: int) -> int:
-        """The newest index heard from a neighbour, -1 if none."""
+        """The newest index received from a neighbour, -1 if none."""
         return self._newest[neighbour]
 
     def missing(self, neighbour: int, last: int, skipped: Iterable[int] = ()) -> tuple[int, ...]:
-        """The indices up to ``last`` that a neighbour says it sent and that never came."""
+        """The indices up to ``last`` that were not received from a neighbour, without ``skipped`` ones."""
         passed = set(skipped)
         seen = self._seen[neighbour]
         return tuple(k for k in range(min(last + 1, len(seen))) if not seen[k] and k not in passed)

@@ -91,9 +91,10 @@ class Verdict:
 
 
 def verify(folder: Path) -> Verdict:
-    """Re-execute every release of the run in ``folder``; raises what `read_recording` and `read_secret` raise,
+    """Re-execute every release of the run in ``folder``.
 
-    and `LedgerError` where the starts of an agent's process cannot be read from its ledger.
+    Raises what `read_recording` and `read_secret` raise, and `LedgerError` if the starts of an agent's process cannot
+    be read from its ledger.
     """
     recording = read_recording(folder)
     run = recording.run

@@ -23,13 +23,13 @@ COUNTS = (1, 10, 100, 1000)
 
 
 def budget(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="Whose budget.", show_default=False)],
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The configuration.", show_default=False)],
     override: Annotated[
         list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Say what the privacy budget buys. Nothing is run, and nothing is charged.
+    """Show what the privacy budget buys. Nothing is run, and nothing is charged.
 
     The noise of each release, its size for small and large agents, the total by every accountant, and the same for
     other numbers of updates.
@@ -46,7 +46,7 @@ def budget(
 
 
 def facts(configuration: Configuration) -> dict[str, Any]:
-    """Everything that the command prints; raises ``ValueError`` where there is no budget to speak of."""
+    """Everything that the command prints; raises ``ValueError`` if the configuration has no budget."""
     from coordinator_free.privacy.accounting import total
     from node.dealing.preparation import prepare
 

@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 15.0
 
 
 class GivenEndpoints:
-    """Endpoints as a person wrote them: an ipc path is there once its socket exists.
+    """Endpoints of a command line: an ipc path counts once its socket exists.
 
     ``agents`` are their numbers: the first is agent 0, and so on, where none is written before them (``7=tcp://...``).
     """
@@ -95,7 +95,7 @@ def eavesdrop(
     names, is missing. Ctrl-C ends it and closes the log.
 
     Agents with keys send only to the run's eavesdropper. Its private key lies in the run or in the eavesdropper's
-    part, where --run finds it; --log has to be told with --keys.
+    part, where --run finds it; with --log, name its folder with --keys.
 
     Example: sottovoce eavesdrop tcp://127.0.0.1:5555 --log heard.mcap
     """
@@ -106,21 +106,21 @@ def eavesdrop(
     stop = StopSignals()
     allow_many_files()
     if run is not None:
-        heard, place = _on_run(run, endpoints, stop), str(run)
+        outcome, place = _on_run(run, endpoints, stop), str(run)
     else:
         assert log is not None
         given = GivenEndpoints(endpoints)
         own = read_keys(keys, None, given.agents) if keys is not None else None
         writer, counter = TrafficLogWriter(log), CaptureCounter()
-        heard = Eavesdropper(writer, given, given.agents, counter, stop=stop, keys=own).listen()
+        outcome = Eavesdropper(writer, given, given.agents, counter, stop=stop, keys=own).listen()
         place = str(log)
     if as_json:
-        print(document_text(heard.as_json()))
+        print(document_text(outcome.as_json()))
     else:
-        print(f"{place}: {heard.capture.frames} frames, {heard.capture.in_words()} ({heard.ended})")
-    if heard.failure is not None:
-        print(f"sottovoce: {heard.failure}", file=sys.stderr)
-    if not heard.complete:
+        print(f"{place}: {outcome.capture.frames} frames, {outcome.capture.in_words()} ({outcome.ended})")
+    if outcome.failure is not None:
+        print(f"sottovoce: {outcome.failure}", file=sys.stderr)
+    if not outcome.complete:
         raise typer.Exit(1)
 
 
@@ -137,8 +137,8 @@ def _on_run(run: Path, endpoints: list[str], stop: StopSignals) -> Outcome:
     verdict.unlink(missing_ok=True)
     known = NamedEndpoints({agent: endpoint_of(text) for agent, text in enumerate(endpoints)})
     try:
-        heard = eavesdrop_on_run(run, stop, known, patience=PATIENCE_SECONDS)
+        outcome = eavesdrop_on_run(run, stop, known, patience=PATIENCE_SECONDS)
     finally:
         known.close()
-    write_whole(verdict, document_text(heard.as_json()).encode())
-    return heard
+    write_whole(verdict, document_text(outcome.as_json()).encode())
+    return outcome

@@ -22,7 +22,7 @@ from node.results.prediction import predict as predict_rows
 def predict(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.", show_default=False)],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Rows, as CSV with a header.", show_default=False)],
-    agent: Annotated[int, typer.Option(help="Whose model.", show_default=False)],
+    agent: Annotated[int, typer.Option(help="The agent whose model predicts.", show_default=False)],
     model: Annotated[
         str, typer.Option(help="together: the last model; finish: after the free finish. Default: finish, if any.")
     ] = "",

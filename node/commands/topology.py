@@ -19,7 +19,7 @@ _NAMED = 12
 
 
 def topology(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="Whose graph.", show_default=False)],
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The configuration.", show_default=False)],
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE.png|svg", help="Draw the graph into this file.", show_default=False)
     ] = None,
@@ -28,7 +28,7 @@ def topology(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Describe who may talk to whom, and draw it. Nothing is run or dealt to disk.
+    """Describe the graph of a configuration, and draw it. Nothing is run or dealt to disk.
 
     Example: sottovoce topology examples/schools.toml --picture schools.svg
     """
@@ -94,7 +94,7 @@ def _table(kind: str, network: Network, facts: Facts) -> Table:
     cut = None if facts.cut_agents is None else [str(agent) for agent in facts.cut_agents]
     for name, weak, meaning in (
         ("bridges", bridges, "edges without which it falls apart"),
-        ("cut agents", cut, "agents without whom it falls apart"),
+        ("cut agents", cut, "agents without which it falls apart"),
     ):
         rows.append((name, "not searched for" if weak is None else str(len(weak)), meaning))
         if weak:

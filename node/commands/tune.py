@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from node.experiments.tune import Tuned
 
 UNACCOUNTED = (
-    "Tuning looked at private rows many times, and no budget accounts for it: the chosen values themselves tell "
+    "Tuning looked at private rows many times, and no budget accounts for it: the chosen values themselves reveal "
     "something of the data. Tune on public or synthetic data where that matters."
 )
 

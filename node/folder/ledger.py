@@ -104,7 +104,9 @@ class LedgerFile:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:
-            raise LedgerError(f"ledger {path} cannot be opened: {error.strerror}; without it nothing is said") from None
+            raise LedgerError(
+                f"ledger {path} cannot be opened: {error.strerror}; an agent releases nothing without its ledger"
+            ) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return cls(path, descriptor, shard_digest)

@@ -1,4 +1,4 @@
-"""A configuration as a compose file, written to be read: the template ``compose.yml`` and one entry for each agent."""
+"""A configuration as a compose file that people can read: the template ``compose.yml`` and one entry for each agent."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _services(plan: Plan) -> list[str]:
     ]
     if plan.eavesdropper:
         entries.append(
-            "  # Hears every agent, says nothing, and writes all of it down. Has no part of any agent.\n"
+            "  # Receives every frame, sends none, and logs each one. Its volume holds no part of an agent.\n"
             f"  {EAVESDROPPER}:\n    <<: *agent\n"
             f"    command: {flow(['eavesdrop', f'agent-{{}}:{PORT}', '--run', '/own'])}\n"
             f"    volumes: [{text(EAVESDROPPER + ':/own')}]\n\n"

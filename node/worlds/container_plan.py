@@ -1,4 +1,4 @@
-"""What containers are made for: the run's name, its agents, and what of this host the dealing container reads.
+"""The facts that containers are made from: the run's name, its agents, and the files that the dealing container reads.
 
 Rules that hold here:
 - Every role is the same image; what differs is the command and the volumes.
@@ -36,7 +36,7 @@ class Mount:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a compose file or a manifest is written for."""
+    """The facts from which a compose file or a manifest is written."""
 
     name: str
     agents: int
@@ -65,7 +65,7 @@ def plan(configuration: Configuration, path: Path, agents: int, here: Path) -> P
 
 
 def data_path(configuration: Configuration) -> Path | None:
-    """Return the file or folder that dealing reads; None where the data are made."""
+    """Return the file or folder that dealing reads; None if the data are made up."""
     from node.data.paths import bundled
 
     section = configuration.data
@@ -75,7 +75,7 @@ def data_path(configuration: Configuration) -> Path | None:
 
 
 class _Lines(Template):
-    """A text with ``@names``: dollars and braces mean something to compose and YAML."""
+    """A text with ``@names``: dollars and braces have a meaning in compose and YAML."""
 
     delimiter = "@"
 
@@ -91,7 +91,7 @@ def service(agent: int) -> str:
 
 
 def project(name: str) -> str:
-    """Return the project's name: what compose accepts of the run's name."""
+    """Return the project's name: the run's name, with the characters that compose accepts."""
     return "sottovoce-" + re.sub(r"[^a-z0-9_-]", "-", name.lower())
 
 

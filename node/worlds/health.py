@@ -1,8 +1,8 @@
-"""``python -m node.worlds.health FOLDER``: is the agent or the eavesdropper of the part FOLDER well?
+"""``python -m node.worlds.health FOLDER``: the state of the agent or the eavesdropper of the part FOLDER, in one line.
 
 Nothing here imports numpy.
 
-Exit status 0 if it listens, is ready, speaks or has finished; 1 with one line if it failed, died or never began.
+Exit status 0 if it listens, is ready, sends releases or has finished; 1 if it failed, died or never began.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def health(folder: Path) -> tuple[bool, str]:
     status = read_status(found[0]) if len(found) == 1 else None
     if status is None:
         return False, "no status yet"
-    counted = f"{status.state.name.lower()}, {status.sent} releases said, {status.received} heard"
+    counted = f"{status.state.name.lower()}, {status.sent} releases sent, {status.received} received"
     if status.state is State.FINISHED:
         return True, counted
     if status.state in {State.STARTING, State.FAILED}:
@@ -37,6 +37,7 @@ def health(folder: Path) -> tuple[bool, str]:
 
 
 def main() -> int:
+    """Print the state of the part that the first argument names; returns the exit status."""
     well, words = health(Path(sys.argv[1]))
     print(words)
     return 0 if well else 1

@@ -1,4 +1,4 @@
-"""What the system must allow a run: open files, and paths of sockets that are short enough."""
+"""Limits of the system that a run must keep: the number of open files, and the length of socket paths."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
 from node.sockets.agent_sockets import ipc_endpoint
-from topology import files
 
 SPARE_DESCRIPTORS = 64
 """File descriptors of a process that are not connections."""
@@ -23,6 +22,8 @@ def check_limits(folder: Path, configuration: Configuration) -> None:
     ConfigurationError
         If the system forbids it.
     """
+    from topology import files  # networkx and scipy: only a run that starts needs them
+
     network = files.parse((folder / "topology.graphml").read_bytes(), "graphml")
     busiest = int(max(network.degree_counts)) if network.agents > 1 else 0
     needed = max((3 if configuration.encrypted else 2) * busiest, network.agents) + SPARE_DESCRIPTORS

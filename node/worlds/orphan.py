@@ -13,7 +13,7 @@ STOP_SECONDS = 10.0
 
 
 def write_processes(folder: Path, zygote: int, sockets: Path | None) -> None:
-    """Note in ``processes.json`` which process is the zygote, and where the ipc sockets are."""
+    """Write ``processes.json``: the zygote's process id and start time, and the folder of the ipc sockets."""
     document = {
         "zygote": {"pid": zygote, "started": started_at(zygote)},
         "sockets": str(sockets) if sockets is not None else None,
@@ -24,7 +24,7 @@ def write_processes(folder: Path, zygote: int, sockets: Path | None) -> None:
 def started_at(pid: int) -> int | None:
     """Return when a process started, in clock ticks since boot; None if it is gone.
 
-    With the process id this names a process for good: the system uses an id again.
+    Process id and start time together identify a process; the system uses an id again.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()

@@ -1,12 +1,12 @@
-"""A dealt run in parts, so that every agent's host or container holds its own part and nothing of anybody else's.
+"""A dealt run in parts: the host or container of an agent holds that agent's part and nothing of another agent.
 
 Rules that hold here:
 - A part has the form of a run's folder: ``agent-0002/`` holds shard, secret, ledger and private key of agent 2;
-  ``eavesdropper/`` the public files and its own key. What they write later lies in their parts too.
+  ``eavesdropper/`` the public files and its own key. What they write later is in their parts too.
 - Handing over moves: afterwards the run's folder holds nothing private of any agent. It can be repeated after a crash.
 - A ledger in a part is never replaced.
 - Gathering copies everything back after the run, for scoring, `verify` and `audit`. The copies of ledgers are for
-  reading: the parts' own are those that count.
+  reading only: runs charge the ledgers in the parts.
 """
 
 from __future__ import annotations
@@ -22,28 +22,32 @@ from node.places import EAVESDROPPER, agent_folder, agent_name, shard_path
 from node.traffic.run_logs import logs_of
 
 PUBLIC = ("config.toml", "topology.graphml", "manifest.json")
-"""What the eavesdropper's part starts with."""
+"""The files that the eavesdropper's part begins with."""
 OWN = ("ledger.jsonl", "secret")
-"""What an agent's folder starts with."""
+"""The files that an agent's folder begins with."""
 VERDICT = "eavesdropper.json"
-"""The eavesdropper's last words, there once it has ended."""
+"""The eavesdropper's verdict, written when it ends."""
 _HANDED_OVER = "handed-over"
-"""Marks a run's folder whose agents have their parts, whatever is gathered into it later."""
+"""Marks a run's folder whose files were moved to the parts; it stays when files are gathered again."""
 _LEFT = ("ledger.jsonl", "secret", "journal.bin", "final.npz", "final.json")
 
 
 class PartsError(ValueError):
-    """A part that cannot be written or is not there; one line."""
+    """A part that cannot be written or does not exist; one line."""
 
 
 def part_folder(parts: Path, agent: int) -> Path:
+    """The folder of an agent's part."""
     return parts / agent_name(agent)
 
 
 def hand_over(run: Path, parts: Path) -> None:
     """Move each agent's files from the run's folder to its part, and copy the public ones to the eavesdropper's.
 
-    Raises `PartsError` where a part cannot be written or holds another ledger.
+    Raises
+    ------
+    PartsError
+        If a part cannot be written or holds another ledger.
     """
     if (run / _HANDED_OVER).exists():
         return
@@ -91,12 +95,13 @@ def _hand_over_one(run: Path, part: Path, agent: int, encrypted: bool) -> None:
 
 
 def ended(parts: Path, agents: int, *, eavesdropper: bool) -> bool:
-    """Whether every agent left its last words, and the eavesdropper too if there is one."""
+    """Whether every agent has ended, and the eavesdropper too if there is one."""
     agents_ended = all(_final(parts, agent).exists() for agent in range(agents))
     return agents_ended and (not eavesdropper or eavesdropper_ended(parts))
 
 
 def eavesdropper_ended(parts: Path) -> bool:
+    """Whether the eavesdropper has written its verdict."""
     return (parts / EAVESDROPPER / VERDICT).exists()
 
 
@@ -106,7 +111,13 @@ def failures(parts: Path, agents: int) -> list[Failure]:
 
 
 def gather(run: Path, parts: Path) -> None:
-    """Copy what agents and eavesdropper hold into the run's folder. Raises `PartsError` where a part is not there."""
+    """Copy the files of agents and eavesdropper back into the run's folder.
+
+    Raises
+    ------
+    PartsError
+        If a part does not exist.
+    """
     for agent in range(read_manifest(run).agents):
         part = part_folder(parts, agent)
         try:

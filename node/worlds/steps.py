@@ -2,7 +2,7 @@
 
 Rules that hold here:
 - The launcher never holds data: each step reads and writes the run's folder.
-- A step that ends with `ExitCode.BAD_INPUT` has refused something, and its last line says what.
+- A step that ends with `ExitCode.BAD_INPUT` has refused its input; its last line names the setting and the reason.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ENDING = 5.0
 
 
 class RunFailure(RuntimeError):
-    """A run that could not be carried through; one line."""
+    """A step of a run that failed; one line."""
 
 
 def deal(configuration: Configuration, folder: Path, *, force: bool = False) -> Manifest:
@@ -38,7 +38,7 @@ def deal(configuration: Configuration, folder: Path, *, force: bool = False) -> 
     Returns
     -------
     Manifest
-        What is public about the run.
+        The public facts of the run.
 
     Raises
     ------

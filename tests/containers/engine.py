@@ -229,7 +229,7 @@ def test_a_failing_agent_fails_the_run_and_is_named(project: Callable[..., Proje
     assert done.returncode != 0
     words = run.compose("logs", "--no-log-prefix", "agent-2").stdout
     assert "agent-0002/ledger.jsonl cannot be opened" in words
-    assert "without it nothing is said" in words
+    assert "an agent releases nothing without its ledger" in words
 
 
 def test_a_name_that_does_not_resolve_is_named(project: Callable[..., Project]) -> None:

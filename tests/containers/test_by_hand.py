@@ -191,7 +191,7 @@ def test_killed_agent_and_killed_eavesdropper_go_on(tmp_path: Path, started: lis
     listener = hosts.eavesdropper()
     agents = [hosts.agent(i) for i in range(3)]
     status = part_folder(hosts.parts, 1)
-    while "releases said" not in health(status)[1] or int(health(status)[1].split(",")[1].split()[0]) < 10:
+    while "releases sent" not in health(status)[1] or int(health(status)[1].split(",")[1].split()[0]) < 10:
         assert agents[1].poll() is None, agents[1].communicate()
     for victim in (agents[1], listener):
         victim.send_signal(signal.SIGKILL)
@@ -277,5 +277,5 @@ def test_health_reads_the_status_and_nothing_else(tmp_path: Path) -> None:
     seen.append(health(tmp_path))
     status.close()
     assert [well for well, _ in seen] == [True, False, False, True]
-    assert seen[0][1] == "spoken, 5 releases said, 6 heard"
+    assert seen[0][1] == "spoken, 5 releases sent, 6 received"
     assert "is gone" in seen[1][1]

@@ -80,7 +80,7 @@ class Project:
         words = self.compose(
             "exec", "-T", f"agent-{agent}", "python", "-m", "node.worlds.health", "/own", check=False
         ).stdout
-        return int(words.split(",")[1].split()[0]) if "releases said" in words else -1
+        return int(words.split(",")[1].split()[0]) if "releases sent" in words else -1
 
     def wait_until(self, true: Callable[[], bool], seconds: float = 120) -> None:
         """Look again and again; AssertionError with everybody's words when it takes too long."""
