@@ -11,6 +11,7 @@ import pytest
 
 from coordinator_free.release import Release
 from node.audit.verify import verify
+from node.exit_codes import ExitCode
 from node.folder.ledger import LedgerFile
 from node.folder.shard import read_rows
 from node.folder.spending import spent
@@ -59,3 +60,26 @@ def test_a_torn_round_is_said_under_its_own_index(tmp_path: Path, before: int) -
     assert here.keys() == there.keys()
     assert all(here[key].same_as(there[key]) for key in there)
     assert verify(folder).ok
+
+
+def test_a_release_that_may_have_been_sent_is_not_made_again_with_other_noise(tmp_path: Path) -> None:
+    folder = tmp_path / "damaged"
+    configuration = dealt(folder, admm(delay="50 ms"))
+    ledger = agent_folder(folder, 3) / "ledger.jsonl"
+    cluster = launcher.Cluster(folder, configuration, 20)
+    cluster.start()
+    try:
+        cluster.watch(until=lambda progress: progress.sent > 60)
+        os.kill(cluster.alive[3], signal.SIGKILL)
+        cluster.watch(until=lambda _: 3 not in cluster.alive)
+        *lines, last = ledger.read_bytes().splitlines(keepends=True)
+        ledger.write_bytes(b"".join(lines) + last[:-2] + b"?\n")  # whole, sent, and damaged afterwards
+        cluster.restart(3)
+        watch = cluster.watch(until=lambda _: 3 not in cluster.alive)
+    finally:
+        cluster.close()
+    assert final(folder, 3)["code"] == ExitCode.LEDGER
+    assert "the journal holds the release" in final(folder, 3)["reason"]
+    assert watch is not None
+    frames = [m for m in said(folder) if isinstance(m, Release) and m.sender == 3]
+    assert len({m.index for m in frames}) == len({(m.index, m.vector.tobytes()) for m in frames})
