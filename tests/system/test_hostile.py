@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from node.folder.keys import Keys, make_keys, read_keys
 from node.places import agent_folder
 from node.sockets.agent_sockets import MOST_PARTS, Post
 from node.wire import HEADER_LIMIT, Hello, Receiver, encode, own_name, topic
+from tests.helpers.places import ROOT
 
 RUN = bytes(range(16))
 ME, LIAR, HONEST = 1, 2, 3
@@ -132,6 +134,19 @@ def test_hostile_frames_over_a_socket_are_dropped_and_the_good_one_after_them_is
         assert {"parts", "header unreadable", "length", "not finite", "run", "index", "sender"} <= set(receiver.dropped)
     finally:
         post.close()
+
+
+def test_an_active_neighbour_ends_no_agent_and_changes_no_charge() -> None:
+    # The long form is benchmarks/fuzz/neighbour.py with its default of a million messages.
+    program = ROOT / "benchmarks" / "fuzz" / "neighbour.py"
+    done = subprocess.run(
+        [sys.executable, program, "--messages", "10000", "--seed", "3"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert report["messages"] == 10_000
+    assert all(case["releases"] for case in report["cases"])
+    assert {"too large", "not finite", "round", "index"} <= {why for case in report["cases"] for why in case["dropped"]}
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
