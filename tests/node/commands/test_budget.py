@@ -12,6 +12,7 @@ import pytest
 from coordinator_free.privacy.accounting import kairouz
 from node.cli import main
 from node.commands.budget import facts
+from node.commands.documents import document_text
 from node.configuration.reading import from_table
 from tests.helpers.documents import conforms
 
@@ -76,7 +77,7 @@ def test_the_budget_of_a_masked_sum_says_what_each_observer_learns() -> None:
     masked = table(mechanism="gaussian", delta=1e-5, observer="sum")
     masked["learning"] = {"algorithm": "gradient-descent", "aggregation": "masked-sum", "loss": "logistic", "step": 1.0}
     promised = facts(from_table(masked))
-    conforms(promised, "budget")
+    conforms(json.loads(document_text(promised)), "budget")
     assert promised["observers"]["participant"] == pytest.approx(1.0, rel=1e-3)
     assert not any("privacy.colluders" in warning for warning in promised["warnings"])
     masked["privacy"]["colluders"] = 0
