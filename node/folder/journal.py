@@ -31,12 +31,14 @@ class Journal:
             os.ftruncate(self._file, whole)
 
     def write(self, time_ns: int, parts: Parts) -> None:
+        """Append a release's three parts and the time at which they were noted (ns)."""
         payload = _pack([time_ns, *parts])
         head = _HEAD.pack(len(payload), zlib.crc32(payload))
         if os.writev(self._file, (head, payload)) != len(head) + len(payload):
             raise OSError(28, "the journal could not be written whole")
 
     def close(self) -> None:
+        """Close the file."""
         os.close(self._file)
 
 

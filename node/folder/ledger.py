@@ -217,6 +217,7 @@ class LedgerFile:
         return [line for line in lines if run is None or line["run"] == run]
 
     def fileno(self) -> int:
+        """The descriptor of the file, for locks and tests."""
         return self._descriptor
 
     def close(self) -> None:

@@ -27,11 +27,13 @@ class MembershipNumbers:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> MembershipNumbers:
+        """Read what `to_json` wrote."""
         return cls(
             joins=bool(document["joins"]), joining=tuple(document["joining"]), leaving=tuple(document["leaving"])
         )
 
     def to_json(self) -> dict[str, Any]:
+        """The part of the document that this value is."""
         return {"joins": self.joins, "joining": list(self.joining), "leaving": list(self.leaving)}
 
 
@@ -55,10 +57,12 @@ class NetworkNumbers:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> NetworkNumbers:
+        """Read what `to_json` wrote."""
         own = {name: document[name] for name in _NETWORK}
         return cls(**own, conditions={key: value for key, value in document.items() if key not in _NETWORK})
 
     def to_json(self) -> dict[str, Any]:
+        """The part of the document that this value is."""
         return {**self.conditions, **{name: getattr(self, name) for name in _NETWORK}}
 
 

@@ -34,6 +34,7 @@ class RunFolder:
 
     @property
     def agents(self) -> int:
+        """The number of agents."""
         return len(self.rows)
 
     @property
@@ -48,10 +49,12 @@ class RunFolder:
 
     @property
     def confidences(self) -> FloatArray:
+        """c_i, shape (n,)."""
         return np.array([public.confidence for public in self.public])
 
     @cached_property
     def problems(self) -> tuple[LocalProblem, ...]:
+        """Every agent's local problem, in agent order."""
         return tuple(setting(rows, public, b"").problem for rows, public in zip(self.rows, self.public, strict=True))
 
     @cached_property

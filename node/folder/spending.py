@@ -27,8 +27,10 @@ class SpentEpsilon:
 
 @dataclass(frozen=True)
 class Spending:
-    """Per agent: epsilon charged so far, shape (n,); infinite where something was released without noise, or where the
-    ledger cannot be read.
+    """What the agents' ledgers hold together.
+
+    ``epsilons`` (n,) is what each agent was charged so far; infinite where something was released without noise, or
+    where the ledger cannot be read.
 
     ``budget`` and ``delta`` are the largest agent's, None without a budget; ``accountant`` found the largest epsilon.
     """

@@ -53,9 +53,11 @@ class StatusFile:
         self._map = _mapped(path, _FORMAT)
 
     def show(self, state: int, pid: int, sent: int, received: int, charged: int, size: int, ready_ns: int = 0) -> None:
+        """Write the counts of this moment."""
         _FORMAT.pack_into(self._map, 0, state, pid, sent, received, charged, size, ready_ns)
 
     def close(self) -> None:
+        """Let go of the file; what was last shown stays."""
         self._map.close()
 
 
@@ -80,9 +82,11 @@ class OverheardFile:
         self._map = _mapped(path, _EAVESDROPPER)
 
     def show(self, releases: int, frames: int, size: int, done: int, met: int) -> None:
+        """Write the counts of this moment."""
         _EAVESDROPPER.pack_into(self._map, 0, releases, frames, size, done, met)
 
     def close(self) -> None:
+        """Let go of the file; what was last shown stays."""
         self._map.close()
 
 

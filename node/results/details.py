@@ -30,11 +30,13 @@ class Quarter:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote."""
         few, many = document["records"]
         means = {kind: mean for kind, mean in document.items() if kind not in {"agents", "records"}}
         return cls(document["agents"], (few, many), means)
 
     def to_json(self) -> dict[str, Any]:
+        """The part of the document that this value is."""
         return {"agents": self.agents, "records": list(self.records), **self.means}
 
 
@@ -49,6 +51,7 @@ class CurvePoints:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any] | None) -> Self | None:
+        """Read what `to_json` wrote."""
         return None if document is None else cls(**{name: tuple(values) for name, values in document.items()})
 
 
@@ -66,10 +69,12 @@ class AgentColumns:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote."""
         own = {field.name: tuple(document[field.name]) for field in fields(cls) if field.name != "scores"}
         return cls(**own, scores={kind: tuple(column) for kind, column in document.items() if kind not in own})
 
     def to_json(self) -> dict[str, Any]:
+        """The part of the document that this value is."""
         document: dict[str, Any] = plain(self)
         scores: dict[str, Any] = document.pop("scores")
         own = ("name", "records", "test_records")

@@ -35,4 +35,5 @@ def marked(text: str, details: Details) -> str:
 
 
 def metric_name(name: str) -> str:
+    """The name of a metric as tables and pictures show it."""
     return "RMSE" if name == "rmse" else name

@@ -33,6 +33,7 @@ class Summary:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any] | None) -> Self | None:
+        """Read what `to_json` wrote."""
         return None if document is None else cls(**document)
 
 
@@ -79,10 +80,12 @@ class LinkCounts:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote."""
         counts = {name: count for name, count in document.items() if name not in {"from", "to"}}
         return cls(document["from"], document["to"], counts)
 
     def to_json(self) -> dict[str, Any]:
+        """The part of the document that this value is."""
         return {"from": self.sender, "to": self.receiver, **self.counts}
 
 
@@ -95,11 +98,13 @@ class NetworkCounts:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any] | None) -> Self | None:
+        """Read what `to_json` wrote."""
         if document is None:
             return None
         return cls(tuple(LinkCounts.from_json(link) for link in document["links"]), tuple(document["faults"]))
 
     def to_json(self) -> dict[str, Any]:
+        """The part of the document that this value is."""
         return {"links": [link.to_json() for link in self.links], "faults": plain(self.faults)}
 
 
@@ -120,6 +125,7 @@ class ModelAges:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any] | None) -> Self | None:
+        """Read what `to_json` wrote."""
         if document is None:
             return None
         rows = tuple((age, count) for age, count in document["histogram"])
