@@ -20,6 +20,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY topology topology
 COPY coordinator_free coordinator_free
 COPY node node
+COPY sottovoce sottovoce
 RUN python -m pip --python /opt/sottovoce/bin/python install --no-cache-dir $(cat from) --no-deps .
 
 FROM python:3.11-slim
