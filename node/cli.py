@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -82,16 +83,22 @@ def _common(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Anywhere: show the traceback of an error.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Anywhere: tell on standard error what the launcher does.")
+    ] = False,
 ) -> None:
     """Agents learn together by telling their neighbours noisy models, and an eavesdropper writes it down."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The ``sottovoce`` command. ``--debug`` anywhere shows tracebacks."""
+    """The ``sottovoce`` command. ``--debug`` anywhere shows tracebacks, ``--verbose`` what the launcher does."""
     keep_private()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
-    given = [argument for argument in given if argument != "--debug"]
+    if "--verbose" in given:
+        logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s: %(message)s")
+    given = [argument for argument in given if argument not in ("--debug", "--verbose")]
     names = [given[0]] if given and given[0] in COMMANDS else COMMANDS
     if given == ["--version"]:
         names = []  # the version needs no command, and importing all of them takes a second

@@ -9,6 +9,7 @@ Rules that hold here:
 from __future__ import annotations
 
 import json
+import logging
 import select
 import signal
 import socket
@@ -32,6 +33,8 @@ from node.worlds.limits import check_limits, sockets_folder
 from node.worlds.orphan import write_processes
 from node.worlds.progress import Progress
 from node.worlds.steps import RunFailure, environment, last_line
+
+_log = logging.getLogger(__name__)
 
 LOOK = 0.2
 """Seconds between two looks at the agents' status; more for more than 200 agents."""
@@ -96,6 +99,7 @@ class Cluster:
                 bind = f"tcp://{configuration.network.host}:0" if tcp else ipc_endpoint(self._sockets or folder, agent)
                 commands.append({"start": agent, "bind": bind})
         self._command(*commands, {"go": True})
+        _log.info("zygote %d starts %d processes of %s", self._zygote.pid, len(commands), folder)
 
     def restart(self, agent: int) -> None:
         """Start an agent that joins, or one that ended, at its old endpoint; it goes on from its ledger."""
@@ -103,6 +107,7 @@ class Cluster:
         if self._sockets is not None:
             bind = ipc_endpoint(self._sockets, agent)
         self._ended.pop(agent, None)
+        _log.info("starting agent %d again", agent)
         self._command({"start": agent, "bind": bind}, {"go": True})
 
     def _command(self, *commands: dict[str, object]) -> None:
@@ -133,6 +138,7 @@ class Cluster:
                 and progress.ready + len(self._failed_agents()) >= self._agents - len(self._joiners)
             ):
                 self._watch.ready_s = progress.ready_after
+                _log.info("all agents are ready after %.1f s", progress.ready_after)
             if self._faults is not None and self._watch.ready_s is not None and not over:
                 self._faults.carry_out(self._alive)
             show(progress)
@@ -168,10 +174,12 @@ class Cluster:
     def _note(self, event: dict[str, Any]) -> None:
         if "started" in event:
             self._alive[event["started"]] = int(event["pid"])
+            _log.info("started %s, process %d", event["started"], event["pid"])
             return
         who, status = event["ended"], int(event["status"])
         self._alive.pop(who, None)
         self._ended[who] = status
+        _log.info("ended %s, status %d", who, status)
         if who == EAVESDROPPER:
             self._watch.eavesdropper_status = status
         elif status == -signal.SIGKILL and self._faults is not None and self._faults.meant(int(who)):

@@ -8,6 +8,7 @@ Rules that hold here:
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -26,6 +27,9 @@ QUIET_THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_T
 
 ENDING = 5.0
 """Seconds that a step has to remove what it made when the run is interrupted."""
+
+
+_log = logging.getLogger(__name__)
 
 
 class RunFailure(RuntimeError):
@@ -90,6 +94,7 @@ def last_line(text: str) -> str:
 def _step(name: str, module: str, folder: Path, *options: str, given: str | None = None) -> str:
     """Run a module with the run's folder; returns what it printed."""
     command = [sys.executable, "-m", module, str(folder), *options]
+    began = time.monotonic()
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment()) as process:
         try:
@@ -97,6 +102,7 @@ def _step(name: str, module: str, folder: Path, *options: str, given: str | None
         except BaseException:
             _end(process)
             raise
+    _log.info("%s of %s took %.1f s, status %d", name, folder, time.monotonic() - began, process.returncode)
     if process.returncode == ExitCode.BAD_INPUT:
         raise ConfigurationError(last_line(errors))
     if process.returncode != ExitCode.FINISHED:

@@ -31,6 +31,20 @@ def test_two_commands_lead_to_a_finished_run_that_gains(tmp_path: Path) -> None:
     assert results["epsilon"]["charged_max"] <= results["epsilon"]["budget"] == 2.0
 
 
+def test_verbose_tells_what_the_launcher_does_and_silence_is_the_default(tmp_path: Path) -> None:
+    assert sottovoce(tmp_path, "new", "demo").returncode == 0
+    few = ["--set", "clock.updates=2", "--world", "twin", "--json"]
+    quiet = sottovoce(tmp_path, "run", "demo/clinics.toml", "--out", "a", *few)
+    told = sottovoce(tmp_path, "run", "demo/clinics.toml", "--out", "b", *few, "--verbose")
+    assert quiet.returncode == told.returncode == 0
+    assert "node.worlds.steps" not in quiet.stderr
+    assert [name for name in ("dealing", "the twin", "scoring") if f"steps: {name} of" in told.stderr] == [
+        "dealing",
+        "the twin",
+        "scoring",
+    ]
+
+
 def test_the_loss_of_your_own_works_where_the_comment_says(tmp_path: Path) -> None:
     assert sottovoce(tmp_path, "new", "demo").returncode == 0
     own = ["--set", "learning.loss=capped_loss:CAPPED", "--world", "twin", "--json"]
