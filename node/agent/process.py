@@ -68,6 +68,7 @@ def _live(agent: Agent, ledger: LedgerFile, around: Surroundings, post: Post) ->
         if around.niceness:
             _make_way(around.niceness)
         talk.enter(State.READY)
+        post.settled = not (around.joining or talk.incoming.coming)
         try:
             with _halting(around.folder):
                 _release_and_receive(talk, measured)

@@ -149,6 +149,8 @@ class Post:
         self._connected: dict[str, zmq.Socket[bytes]] = {}
         self.listeners: set[bytes] = set()
         self.dropped: Counter[str] = Counter()
+        self.settled = False
+        """Whether listeners that come and go may be noted without a word: true once no hello depends on them."""
         self._watched = [*self._ears.values(), self._speaker]
         if self._admission is not None:
             self._watched.append(self._admission.socket)
@@ -243,6 +245,9 @@ class Post:
         # The descriptors are edge-triggered: what is already there has to be asked for, not waited for.
         for socket in self._watched:
             if int(socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+                if socket is self._speaker and self.settled:
+                    self.notice_listeners()  # a neighbour that disconnects would end every wait from here on
+                    continue
                 return
         self._poller.poll(max(0.0, seconds) * 1000)
 

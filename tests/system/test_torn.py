@@ -77,7 +77,7 @@ def test_a_release_that_may_have_been_sent_is_not_made_again_with_other_noise(tm
         cluster.restart(3)
         watch = cluster.watch(until=lambda _: 3 not in cluster.alive)
     finally:
-        cluster.close()
+        cluster.stop()  # the others wait for agent 3
     assert final(folder, 3)["code"] == ExitCode.LEDGER
     assert "the journal holds the release" in final(folder, 3)["reason"]
     assert watch is not None

@@ -95,3 +95,19 @@ def test_who_hung_up_in_the_same_moment_is_not_waited_for(tmp_path: Path, busy_p
     """The I/O thread gets no turn between the two, so that it learns of both at once: of twelve times about six."""
     call = f"from {__name__} import *; hang_up_on_who_has_hung_up(Path({str(tmp_path)!r}), {busy_processor})"
     subprocess.run([sys.executable, "-c", call], cwd=ROOT, timeout=PATIENCE, check=True)
+
+
+def test_a_listener_that_disconnects_does_not_end_every_wait_of_its_neighbour(tmp_path: Path) -> None:
+    post, context, ear = connected(tmp_path)
+    try:
+        post.settled = True
+        ear.close(0)
+        context.term()
+        waits = 0
+        while own_name(1) in post.listeners:  # without being asked: a wait takes note of it
+            post.wait(0.2)
+            waits += 1
+            assert waits < 1000
+        assert not post.notice_listeners(), "nothing is left that would end the next wait"
+    finally:
+        post.close()
