@@ -62,8 +62,8 @@ def test_all_together_run_are_charged_and_verified(own: Path) -> None:
     assert found.releases == 65 * 8
     spending = spent(own / "run")
     assert ((spending.epsilons > 0.999 * 2.0) & (spending.epsilons <= 2.0)).all()
-    first = (own / "run" / "agents" / "agent-0007" / "ledger.jsonl").read_text().splitlines()[1]
-    assert '"my_mechanism:MaxNorm"' in first
+    first = (own / "run" / "agents" / "agent-0007" / "ledger.jsonl").read_text().splitlines()[2]
+    assert '"my_mechanism:MaxNorm"' in first, "after the header and the start of the process, the first charge"
 
 
 def test_the_loss_keeps_its_promises(own: Path) -> None:

@@ -94,7 +94,7 @@ def test_only_a_simulation_takes_noise_from_the_seed(tmp_path: Path) -> None:
     manifest = deal_run(from_table(private(run={"simulation": True})), folder)
     assert read_secret(agent_folder(folder, 5) / "secret") == simulation_secret(7, 5)
     assert manifest.simulation
-    assert any("sees through" in warning for warning in manifest.warnings)
+    assert any("can compute the noise" in warning for warning in manifest.warnings)
 
 
 def test_a_shard_says_all_that_an_agent_needs(dealt: Path) -> None:
