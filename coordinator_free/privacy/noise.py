@@ -68,9 +68,14 @@ def secret_of(secret: bytes, starts: Sequence[Start], index: int) -> bytes:
     """
     for start in reversed(starts):
         if start.first <= index:
-            hashed = hashlib.shake_256(_START_DOMAIN + len(secret).to_bytes(8, "big") + secret + start.nonce)
-            return hashed.digest(SECRET_BYTES)
+            return _secret_of_start(secret, start.nonce)
     return secret
+
+
+@functools.lru_cache(maxsize=16)  # the same for each release of a start
+def _secret_of_start(secret: bytes, nonce: bytes) -> bytes:
+    hashed = hashlib.shake_256(_START_DOMAIN + len(secret).to_bytes(8, "big") + secret + nonce)
+    return hashed.digest(SECRET_BYTES)
 
 
 class Stream:
