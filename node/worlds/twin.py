@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +43,22 @@ SECOND = 1_000_000_000
 
 def run_twin(folder: Path) -> None:
     """Run the dealt run in ``folder`` to its end and leave what its processes would have left."""
-    world = TwinWorld(folder)
-    with TrafficLogWriter(folder / "traffic.mcap", run_attachments(folder)) as log:
-        transcript = world.run(log)
+    with ExitStack() as ledgers:
+        world = TwinWorld(folder, ledgers)
+        with TrafficLogWriter(folder / "traffic.mcap", run_attachments(folder)) as log:
+            transcript = world.run(log)
     world.leave(transcript)
 
 
 class TwinWorld:
     """The agents of a dealt run, their ledgers, and the links between them, on a virtual clock (seconds).
+
+    Parameters
+    ----------
+    folder
+        A dealt run.
+    held
+        Closes the ledgers that are opened here, also where opening the next one or a release fails.
 
     Raises
     ------
@@ -57,12 +66,13 @@ class TwinWorld:
         For a run that cannot be read, or a ledger without room for it.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, held: ExitStack) -> None:
         self._folder = folder
         self._run = run = read_run(folder)
         places = [agent_folder(folder, i) for i in range(run.agents)]
         self._ledgers = [
-            LedgerFile.open(place / "ledger.jsonl", rows.digest()) for place, rows in zip(places, run.rows, strict=True)
+            held.enter_context(LedgerFile.open(place / "ledger.jsonl", rows.digest()))
+            for place, rows in zip(places, run.rows, strict=True)
         ]
         settings = [
             setting(rows, public, read_secret(place / "secret"), start_of(ledger, public))
@@ -143,9 +153,7 @@ class TwinWorld:
         return 0.0 if self._links is None else self._links.meet(release, receiver, self._now, self._frame)
 
     def leave(self, transcript: Transcript) -> None:
-        """Write what each agent leaves, and close the ledgers."""
-        for ledger in self._ledgers:
-            ledger.close()
+        """Write what each agent leaves."""
         for i, agent in enumerate(self._agents):
             leave(agent_folder(self._folder, i), agent.model, transcript.finishes[i], self._counted(i))
 

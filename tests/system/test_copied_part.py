@@ -16,7 +16,7 @@ from coordinator_free.agents.registry import make
 from coordinator_free.privacy.families import NORMS
 from coordinator_free.privacy.noise import Start
 from coordinator_free.release import FloatArray, Release
-from coordinator_free.twin.run import reexecute
+from coordinator_free.twin.reexecution import reexecute
 from node.agent.charging import Charger, start_of
 from node.folder.ledger import LedgerFile
 from node.folder.shard import read_shard
