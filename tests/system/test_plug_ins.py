@@ -162,7 +162,8 @@ def test_known_names_are_what_they_were(own: Path) -> None:
 
 @pytest.mark.processes
 def test_processes_find_them_here_and_nothing_here_stands_in_for_other_modules(own: Path) -> None:
-    (own / "random.py").write_text("raise RuntimeError('a module of this folder was taken for another')\n")
+    for name in ("random", "topology", "coordinator_free", "numpy"):
+        (own / f"{name}.py").write_text("raise RuntimeError('a module of this folder was taken for another')\n")
     (own / "node").mkdir()
     (own / "node" / "__init__.py").write_text("raise RuntimeError('a folder here was taken for the program')\n")
     command = Path(sys.executable).with_name("sottovoce")
