@@ -1,9 +1,10 @@
-"""Graph files, as bytes: GraphML, GML, GEXF, edge lists, node-link JSON and NPZ matrices.
+"""Graph files, as bytes: GraphML, GML, GEXF, edge and adjacency lists, node-link JSON and NPZ matrices.
 
 Rules that hold here:
 - Nothing here opens a file, and nothing is unpickled.
 - Whatever the bytes are, `parse` returns a valid `Network` or raises a one-line `TopologyError`.
-- Names that are all whole numbers must be 0..n-1 and stay; any others are numbered in natural order ("n2" < "n10").
+- Names that are all whole numbers must be 0..n-1 and stay; any others are numbered in natural order ("n2" < "n10"),
+  unless the caller numbers them. The agents of a matrix have no names: they are its rows.
 - An edge's weight is its attribute ``weight``, 1 without. A file of directed edges must hold each edge both ways.
 """
 
@@ -11,10 +12,8 @@ from __future__ import annotations
 
 import io
 import json
-import math
-import re
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from xml.etree import ElementTree
 from xml.parsers import expat
@@ -22,18 +21,11 @@ from xml.parsers import expat
 import networkx as nx
 import numpy as np
 from scipy import sparse
-from scipy.sparse import csgraph
 
-from topology.errors import (
-    AsymmetricError,
-    DisconnectedError,
-    GraphFileError,
-    NegativeWeightError,
-    NonFiniteWeightError,
-    SelfLoopError,
-    TopologyError,
-)
-from topology.network import Network, describe_components
+from topology.errors import DisconnectedError, GraphFileError, TopologyError
+from topology.named_edges import NamedEdges, Numbering, by_themselves, network_of
+from topology.network import Network
+from topology.text_lists import read_adjacency_list, read_edge_list
 
 LARGEST_MATRIX = 1 << 30
 """No array of an NPZ file may unpack to more bytes."""
@@ -41,10 +33,8 @@ LARGEST_MATRIX = 1 << 30
 _LARGEST_DEPTH = 64
 """XML elements may be nested this deep; graphs need less than ten."""
 
-Name = str | int
 
-
-def parse(data: bytes, format: str) -> Network:
+def parse(data: bytes, format: str, numbering: Numbering = by_themselves) -> Network:
     """Read the network in ``data``.
 
     Parameters
@@ -53,17 +43,20 @@ def parse(data: bytes, format: str) -> Network:
         The bytes of a graph file.
     format
         One of `FORMATS`, or a usual file suffix of one, without its dot.
+    numbering
+        The agents' numbers by the file's names.
 
     Raises
     ------
     GraphFileError
         The bytes are no graph in this format.
     TopologyError
-        Another subclass: the graph is no network.
+        Another subclass: the graph is no network, or ``numbering`` raised it.
     """
     reader = _READERS[_known(format)]
     try:
-        return reader(data)
+        found = reader(data)
+        return found if isinstance(found, Network) else network_of(found, numbering)
     except TopologyError:
         raise
     # Readers of six formats raise whatever they stumble over: key, index, value, type, recursion, memory, ...
@@ -74,12 +67,15 @@ def parse(data: bytes, format: str) -> Network:
 
 def write(network: Network, format: str) -> bytes:
     """Write ``network`` in one of `FORMATS`; `parse` reads back the same network, bit for bit."""
-    return _WRITERS[_known(format)](network)
+    name = _known(format)
+    if name not in _WRITERS:
+        raise GraphFileError(f"graph format {name!r} is read and not written: written are {', '.join(FORMATS)}")
+    return _WRITERS[name](network)
 
 
 def _known(format: str) -> str:
     name = _SUFFIXES.get(format.lower(), format.lower())
-    if name not in FORMATS:
+    if name not in _READERS:
         suffixes = ", ".join(sorted(_SUFFIXES))
         raise GraphFileError(
             f"graph format {format!r} is unknown: known are {', '.join(FORMATS)} (suffixes {suffixes})"
@@ -87,84 +83,11 @@ def _known(format: str) -> str:
     return name
 
 
-# Names and edges -----------------------------------------------------------------------------------------------------
+# Graphs of networkx ---------------------------------------------------------------------------------------------------
 
 
-def _number(names: Iterable[Name]) -> dict[Name, int]:
-    """Each name's agent, in the agents' order."""
-    listed = list(names)
-    if not listed:
-        raise GraphFileError("the file holds no agents")
-    for name in listed:
-        if isinstance(name, bool) or not isinstance(name, str | int):
-            raise GraphFileError(f"agent {name!r} is named by a {type(name).__name__}: names are text or whole numbers")
-    if all(isinstance(name, int) or re.fullmatch(r"-?[0-9]{1,18}", name) for name in listed):
-        numbers = {name: int(name) for name in listed}
-        missing = set(range(len(listed))) - set(numbers.values())
-        if missing:
-            wrong = max(numbers, key=lambda name: abs(numbers[name]))
-            raise GraphFileError(
-                f"{len(listed)} agents that are numbers must be 0 to {len(listed) - 1}: there is a {wrong} "
-                f"but no {min(missing)}"
-            )
-        return dict(sorted(numbers.items(), key=lambda item: item[1]))
-    return {name: agent for agent, name in enumerate(sorted(listed, key=_natural))}
-
-
-def _natural(name: Name) -> tuple[list[str | tuple[int, str]], str]:
-    """Text compares as text and digits as numbers; digits by length first, so that no number is too long."""
-    pieces = re.split(r"([0-9]+)", str(name))
-    key: list[str | tuple[int, str]] = []
-    for place, piece in enumerate(pieces):
-        digits = piece.lstrip("0")
-        key.append(piece if place % 2 == 0 else (len(digits), digits))
-    return key, str(name)
-
-
-def _weight(a: Name, b: Name, value: Any) -> float:
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        weight = float(value)
-    except (TypeError, ValueError):
-        raise GraphFileError(f"edge {a}-{b} has weight {value!r}: weights are numbers") from None
-    if not math.isfinite(weight):
-        raise NonFiniteWeightError(f"edge {a}-{b} has weight {weight:g}: weights must be finite")
-    if weight < 0:
-        raise NegativeWeightError(f"edge {a}-{b} has weight {weight:g}: weights must not be negative")
-    return weight
-
-
-def _from_named(names: Iterable[Name], edges: Iterable[tuple[Name, Name, Any]], directed: bool) -> Network:
-    """A network from named edges; an undirected edge that is there twice must have one weight."""
-    weights: dict[tuple[Name, Name], float] = {}
-    for a, b, value in edges:
-        weight = _weight(a, b, value)
-        if a == b:
-            raise SelfLoopError(f"agent {a} is its own neighbour: self-loops are not accepted")
-        for pair in [(a, b)] if directed else [(a, b), (b, a)]:
-            if weights.setdefault(pair, weight) != weight:
-                raise GraphFileError(f"edge {a}-{b} is there twice, with weights {weights[pair]:g} and {weight:g}")
-    for (a, b), weight in weights.items():
-        back = weights.get((b, a), 0.0)
-        if back != weight:
-            raise AsymmetricError(
-                f"edge {a}-{b} has weight {weight:g} from {a} to {b} and {back:g} back: both must be equal"
-            )
-    agents = _number(names)
-    rows = [agents[a] for a, _ in weights]
-    columns = [agents[b] for _, b in weights]
-    shape = (len(agents), len(agents))
-    matrix = sparse.csr_array((np.array(list(weights.values()), dtype=np.float64), (rows, columns)), shape=shape)
-    # Checked here as well, where the file's own names for the agents are known.
-    count, labels = csgraph.connected_components(matrix, directed=False)
-    if count > 1:
-        raise DisconnectedError(f"the graph is not connected: {describe_components(count, labels, list(agents))}")
-    return Network(matrix)
-
-
-def _from_graph(graph: nx.Graph) -> Network:
-    return _from_named(graph.nodes, graph.edges(data="weight", default=1.0), graph.is_directed())
+def _from_graph(graph: nx.Graph) -> NamedEdges:
+    return NamedEdges(graph.nodes, graph.edges(data="weight", default=1.0), graph.is_directed())
 
 
 def _to_graph(network: Network) -> nx.Graph:
@@ -201,7 +124,7 @@ def _refuse_bombs(data: bytes) -> None:
     parser.Parse(data, True)
 
 
-def _read_graphml(data: bytes) -> Network:
+def _read_graphml(data: bytes) -> NamedEdges:
     _refuse_bombs(data)
     return _from_graph(nx.read_graphml(io.BytesIO(data)))
 
@@ -212,7 +135,7 @@ def _write_graphml(network: Network) -> bytes:
     return buffer.getvalue()
 
 
-def _read_gexf(data: bytes) -> Network:
+def _read_gexf(data: bytes) -> NamedEdges:
     _refuse_bombs(data)
     return _from_graph(nx.read_gexf(io.BytesIO(data)))
 
@@ -233,8 +156,8 @@ def _write_gexf(network: Network) -> bytes:
 # Text: GML, edge lists, JSON ----------------------------------------------------------------------------------------
 
 
-def _read_gml(data: bytes) -> Network:
-    lines = data.decode("utf-8").splitlines()
+def _read_gml(data: bytes) -> NamedEdges:
+    lines = data.decode("utf-8-sig").splitlines()
     try:
         graph = nx.parse_gml(lines, label="label")
     except nx.NetworkXError as error:
@@ -248,27 +171,13 @@ def _write_gml(network: Network) -> bytes:
     return "".join(f"{line}\n" for line in nx.generate_gml(_to_graph(network))).encode("utf-8")
 
 
-def _read_edge_list(data: bytes) -> Network:
-    names: dict[Name, None] = {}
-    edges: list[tuple[Name, Name, Any]] = []
-    for number, line in enumerate(data.decode("utf-8").splitlines(), start=1):
-        fields = line.partition("#")[0].replace(",", " ").split()
-        if len(fields) > 3:
-            raise GraphFileError(f"line {number} has {len(fields)} fields: an edge is two agents and maybe a weight")
-        for name in fields[:2]:
-            names[name] = None
-        if len(fields) > 1:
-            edges.append((fields[0], fields[1], fields[2] if len(fields) == 3 else 1.0))
-    return _from_named(names, edges, directed=False)
-
-
 def _write_edge_list(network: Network) -> bytes:
     edges = network.edges
     lines = [f"{i} {j} {weight!r}\n" for i, j, weight in edges] if edges else ["0\n"]
     return "".join(lines).encode("ascii")
 
 
-def _read_node_link(data: bytes) -> Network:
+def _read_node_link(data: bytes) -> NamedEdges:
     document = json.loads(data)
     if not isinstance(document, Mapping):
         raise GraphFileError("this is no graph in format node-link: it must be an object with nodes and edges")
@@ -347,11 +256,12 @@ def _write_npz(network: Network) -> bytes:
     return buffer.getvalue()
 
 
-_READERS: dict[str, Callable[[bytes], Network]] = {
+_READERS: dict[str, Callable[[bytes], NamedEdges | Network]] = {
     "graphml": _read_graphml,
     "gml": _read_gml,
     "gexf": _read_gexf,
-    "edge-list": _read_edge_list,
+    "edge-list": read_edge_list,
+    "adjacency-list": read_adjacency_list,
     "node-link": _read_node_link,
     "npz": _read_npz,
 }
@@ -364,8 +274,8 @@ _WRITERS: dict[str, Callable[[Network], bytes]] = {
     "npz": _write_npz,
 }
 
-FORMATS = tuple(_READERS)
-"""The names that `parse` and `write` know."""
+FORMATS = tuple(_WRITERS)
+"""The names that `parse` and `write` know. `parse` knows "adjacency-list" too, which has no weights."""
 
 _SUFFIXES = {
     "graphml": "graphml",
@@ -373,6 +283,7 @@ _SUFFIXES = {
     "gml": "gml",
     "gexf": "gexf",
     "edgelist": "edge-list",
+    "adjlist": "adjacency-list",
     "edges": "edge-list",
     "csv": "edge-list",
     "tsv": "edge-list",

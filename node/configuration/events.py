@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
 
 from coordinator_free.faults.targets import LONGEST, TARGETS, targets
+from node.configuration.agent_names import numbered
 from node.configuration.units import PerSecond, PositiveSeconds, Seconds
-from node.places import agent_name
 
 
 def _agent(value: object) -> bool:
@@ -108,19 +108,12 @@ def outage(events: Sequence[EventSection]) -> float:
 
 
 def numbers_of(agents: Sequence[int | str], names: Sequence[str]) -> list[int]:
-    """Agents by number; raises ValueError naming one that is neither a number of ``names`` nor in it."""
-    found = []
-    own = [agent_name(number) for number in range(len(names))]
+    """The agents' numbers: a whole number is one already, and text names an agent of ``names``; raises ValueError."""
     for agent in agents:
-        if isinstance(agent, int) and agent < len(names):
-            found.append(agent)
-        elif agent in names:
-            found.append(list(names).index(str(agent)))
-        elif agent in own:
-            found.append(own.index(str(agent)))
-        else:
+        if isinstance(agent, int) and agent >= len(names):
             raise ValueError(f"{agent!r} is no agent: accepted are 0 to {len(names) - 1}, and the agents' names")
-    return found
+    texts = iter(numbered([agent for agent in agents if isinstance(agent, str)], names))
+    return [agent if isinstance(agent, int) else next(texts) for agent in agents]
 
 
 def aimed_at(

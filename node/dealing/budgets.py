@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from coordinator_free.privacy.budgets import BudgetError, by_levels
+from node.configuration.agent_names import AgentNameError, numbered
 from node.data.csv_file import read_columns
 
 BUDGETS = 6
@@ -27,28 +28,32 @@ def dealt_by_levels(agents: int, levels: Sequence[tuple[float, float]], delta: f
 def from_file(path: Path, names: Sequence[str], default: Own) -> list[Own]:
     """Budgets of the columns ``agent`` (a name or a number from 0), ``epsilon`` and, if it is there, ``delta``.
 
-    An agent that the file does not name has the ``default``. Raises `BudgetError` with the row.
+    An agent that the file does not name has the ``default``. A plain number is a name where one of ``names`` holds it
+    ("school 12"). Raises `BudgetError` with the row.
     """
     columns = read_columns(path)
     for needed in ("agent", "epsilon"):
         if needed not in columns:
             raise BudgetError(f"privacy.budgets = {path}: has no column {needed!r}; needed are agent and epsilon")
-    places = {name: i for i, name in enumerate(names)} | {str(i): i for i in range(len(names))}
     own = [default] * len(names)
     seen: set[int] = set()
     deltas = columns.get("delta", [""] * len(columns["agent"]))
-    for row, (agent, epsilon, delta) in enumerate(zip(columns["agent"], columns["epsilon"], deltas, strict=True), 2):
+    try:
+        places = numbered(columns["agent"], names)
+    except AgentNameError as error:
+        row = columns["agent"].index(error.text) + 2
+        raise BudgetError(f"privacy.budgets = {path}, row {row}: {error}") from None
+    cells = zip(columns["agent"], places, columns["epsilon"], deltas, strict=True)
+    for row, (agent, place, epsilon, delta) in enumerate(cells, 2):
         where = f"privacy.budgets = {path}, row {row}"
-        if agent not in places:
-            raise BudgetError(f"{where}: there is no agent {agent!r}; accepted are 0 to {len(names) - 1}, or its name")
-        if places[agent] in seen:
+        if place in seen:
             raise BudgetError(f"{where}: agent {agent!r} has a budget already")
-        seen.add(places[agent])
+        seen.add(place)
         number = _number(epsilon, where, "epsilon")
         share = default[1] if delta == "" else _number(delta, where, "delta")
         if share >= 1.0:
             raise BudgetError(f"{where}: delta = {share:g}; accepted: below 1")
-        own[places[agent]] = (number, share)
+        own[place] = (number, share)
     if not any(epsilon > 0 for epsilon, _ in own):
         raise BudgetError(f"privacy.budgets = {path}: every agent opts out, and nobody would speak")
     return own

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from node.configuration.agent_names import AgentNameError, have_own_names, numbered
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
 from node.dealing.rows import deal_data
@@ -20,7 +23,7 @@ def network(configuration: Configuration, dealt: Dealt | None = None, seed: int 
 
     ``seed`` is used where neither the topology nor the run has one; without any, one is drawn.
     """
-    from topology import families, files, similarity
+    from topology import families, similarity
 
     if seed is None:
         seed = configuration.run.seed if configuration.run.seed is not None else secrets.randbits(63)
@@ -29,11 +32,7 @@ def network(configuration: Configuration, dealt: Dealt | None = None, seed: int 
     section = configuration.topology
     agents = len(dealt.shards)
     if section.kind == "file":
-        path = Path(str(section.path))
-        try:
-            graph = files.parse(path.read_bytes(), path.suffix.removeprefix("."))
-        except OSError as error:
-            raise ConfigurationError(f'topology.path = "{path}": {error.strerror}; give a graph file') from None
+        graph = _from_file(Path(str(section.path)), dealt.names)
     elif section.kind in {"angle-similarity", "nearest-neighbours"}:
         if dealt.similarity is None:
             raise ConfigurationError(
@@ -56,6 +55,40 @@ def network(configuration: Configuration, dealt: Dealt | None = None, seed: int 
             f'topology.kind = "{section.kind}": the graph has {graph.agents} agents, the data {agents}'
         )
     return graph
+
+
+def _from_file(path: Path, names: Sequence[str]) -> Network:
+    """The graph in a file; agents with names of their own are found by name."""
+    from topology import files
+    from topology.named_edges import Numbering, by_themselves
+
+    numbering: Numbering = by_themselves
+    if have_own_names(names):
+        numbering = partial(_numbered, names, f'topology.path = "{path}"')
+    try:
+        return files.parse(path.read_bytes(), path.suffix.removeprefix("."), numbering)
+    except OSError as error:
+        raise ConfigurationError(f'topology.path = "{path}": {error.strerror}; give a graph file') from None
+
+
+def _numbered(names: Sequence[str], setting: str, found: Sequence[str]) -> Sequence[int]:
+    """The agents that a graph file names: by their names, or by number where it numbers them all from 0."""
+    from topology.errors import GraphFileError
+
+    if len(found) != len(names):
+        raise GraphFileError(f"{setting}: the graph has {len(found)} agents, the data {len(names)}")
+    try:
+        numbers = numbered(found, names)
+    except AgentNameError as error:
+        if set(found) != {str(number) for number in range(len(names))}:
+            raise GraphFileError(f"{setting}: {error}") from None
+        return [int(name) for name in found]
+    missing = set(range(len(names))) - set(numbers)
+    if missing:
+        raise GraphFileError(
+            f"{setting}: two names in the graph are of one agent, and {names[min(missing)]!r} has none"
+        )
+    return numbers
 
 
 def check_links(configuration: Configuration, graph: Network) -> None:

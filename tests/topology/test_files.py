@@ -7,6 +7,7 @@ import json
 import zipfile
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -227,3 +228,61 @@ def test_damaged_files_parse_or_raise_one_line(format: str, data: st.DataObject)
 @given(st.sampled_from(files.FORMATS), st.binary(max_size=200))
 def test_random_bytes_parse_or_raise_one_line(format: str, data: bytes) -> None:
     assert "\n" not in outcome(data, format)
+
+
+RING = from_edges(4, [(0, 1, 1.0), (1, 2, 1.0), (2, 3, 1.0), (0, 3, 1.0)])
+
+
+def written(write: Any, graph: Any, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    write(graph, buffer, **options)
+    return buffer.getvalue()
+
+
+def test_what_networkx_writes_is_read() -> None:
+    graph = nx.cycle_graph(4)
+    assert files.parse(written(nx.write_edgelist, graph), "txt").digest() == RING.digest()
+    assert files.parse(written(nx.write_edgelist, graph, data=False), "txt").digest() == RING.digest()
+    assert files.parse(written(nx.write_adjlist, graph), "adjlist").digest() == RING.digest()
+    for a, b in graph.edges:
+        graph.edges[a, b].update(weight=0.5 + a + b, colour="red, and {blue}")
+    half = from_edges(4, [(a, b, 0.5 + a + b) for a, b in graph.edges])
+    assert files.parse(written(nx.write_edgelist, graph), "txt").digest() == half.digest()
+    assert files.parse(written(nx.write_weighted_edgelist, graph), "txt").digest() == half.digest()
+
+
+@pytest.mark.parametrize("graph", [nx.cycle_graph(4), nx.complete_graph(3), nx.star_graph(2), nx.cycle_graph("abcd")])
+def test_an_adjacency_list_is_not_read_as_edges(graph: Any) -> None:
+    data = written(nx.write_adjlist, graph)
+    with pytest.raises(GraphFileError, match=r"\.adjlist"):
+        files.parse(data, "txt")
+    assert len(files.parse(data, "adjlist").edges) == graph.number_of_edges()
+
+
+def test_an_adjacency_list_is_read_and_not_written() -> None:
+    with pytest.raises(GraphFileError, match="'adjacency-list' is read and not written"):
+        files.write(RING, "adjlist")
+    with pytest.raises(GraphFileError, match="line 1 has attributes"):
+        files.parse(b"a b {}", "adjlist")
+
+
+@pytest.mark.parametrize("format", ["graphml", "gml", "gexf", "edge-list", "node-link"])
+def test_a_byte_order_mark_is_passed_over(format: str) -> None:
+    data = b"\xef\xbb\xbf" + files.write(RING, format)
+    assert files.parse(data, format).digest() == RING.digest()
+
+
+@pytest.mark.parametrize(
+    "text", ["a b {", "a b c {}", "a b [1]{1}", "{'weight': 1}", "a b {} {}", "a b {'weight': {}}"]
+)
+def test_attributes_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(GraphFileError):
+        files.parse(text.encode(), "txt")
+
+
+def test_the_caller_may_number_the_agents() -> None:
+    place = {"c2": 0, "c10": 1, "c1": 2}
+    found = files.parse(b"c1 c2 0.5\nc2 c10", "txt", lambda names: [place[name] for name in names])
+    assert found.edges == [(0, 1, 1.0), (0, 2, 0.5)]
+    with pytest.raises(GraphFileError, match="each must be there once"):
+        files.parse(b"a b", "txt", lambda names: [0, 0])
