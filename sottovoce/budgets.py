@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from coordinator_free.privacy import accounting
+from coordinator_free.privacy import accounting, parameters
 from coordinator_free.privacy.families import mechanism
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.release import FloatArray
@@ -77,8 +77,8 @@ def calibrate(
         epsilon=found.epsilon,
         delta=delta,
         accountant=found.accountant,
-        rho=accounting.zcdp(made),
-        mu=accounting.gdp(made),
+        rho=parameters.zcdp(made),
+        mu=parameters.gdp(made),
     )
 
 

@@ -78,7 +78,7 @@ class Total:
 
 
 @dataclass(frozen=True, order=True)
-class _Kind:
+class Kind:
     """Releases that cost the same.
 
     ``multiplier`` is scale / sensitivity of the noise, of a mechanism of an unknown family 1 / epsilon. ``dimension``
@@ -136,7 +136,7 @@ class _Kind:
         return losses.pure(self.epsilon, step)
 
 
-_Counts = tuple[tuple[_Kind, int], ...]
+_Counts = tuple[tuple[Kind, int], ...]
 
 
 def total(mechanisms: Iterable[Mechanism | None], delta: float) -> Total:
@@ -161,7 +161,7 @@ def total(mechanisms: Iterable[Mechanism | None], delta: float) -> Total:
     """
     if not 0.0 <= delta < 1.0:
         raise AccountingError(f"privacy.delta = {delta}; accepted: 0 and more, below 1")
-    counts = Counter(_kind(mechanism) for mechanism in mechanisms if mechanism is not None)
+    counts = Counter(kind_of(mechanism) for mechanism in mechanisms if mechanism is not None)
     return _total(tuple(sorted(counts.items())), delta)
 
 
@@ -214,7 +214,7 @@ def calibrate(
         return np.asarray(1.0 / (share * factor))
 
     def spent(factor: float) -> float:
-        counts = Counter(_Kind(mechanism, _rounded(m), _dimension(mechanism, dimension)) for m in multipliers(factor))
+        counts = Counter(Kind(mechanism, _rounded(m), _dimension(mechanism, dimension)) for m in multipliers(factor))
         return _total(tuple(sorted(counts.items())), delta).epsilon
 
     plain = epsilon / float(share.sum()) * (1.0 - 1e-9)
@@ -275,13 +275,14 @@ def _dimension(family: str, dimension: int | None) -> int:
     return dimension or 0 if family == "gamma-norm" else 0
 
 
-def _kind(mechanism: Mechanism) -> _Kind:
+def kind_of(mechanism: Mechanism) -> Kind:
+    """What the accountant knows of a release."""
     if mechanism.name in OBJECTIVES:
         assert isinstance(mechanism, ObjectivePerturbation)
         multiplier = _rounded(mechanism.scale / mechanism.sensitivity)
-        return _Kind(mechanism.name, multiplier, mechanism.dimension, mechanism.jacobian)
+        return Kind(mechanism.name, multiplier, mechanism.dimension, mechanism.jacobian)
     dimension = getattr(mechanism, "dimension", None)
-    return _Kind(mechanism.name, _rounded(mechanism.multiplier), _dimension(mechanism.name, dimension))
+    return Kind(mechanism.name, _rounded(mechanism.multiplier), _dimension(mechanism.name, dimension))
 
 
 @lru_cache(maxsize=4096)
@@ -304,41 +305,6 @@ def _total(counts: _Counts, delta: float) -> Total:
         found[KAIROUZ] if delta > 0.0 and math.isfinite(plain) else None,
         min(exact.values(), default=None),
     )
-
-
-def zcdp(mechanisms: Iterable[Mechanism | None]) -> float | None:
-    """The smallest rho that is known of the releases together: they are rho-zCDP (Bun and Steinke 2016).
-
-    A Gaussian release has rho = 1 / (2 multiplier^2), an epsilon-private one at most epsilon^2 / 2 (Propositions 1.4
-    and 1.6); rhos add. None where a release has neither, which is Gaussian noise in an objective.
-    """
-    rho = 0.0
-    for kind in (_kind(mechanism) for mechanism in mechanisms if mechanism is not None):
-        if kind.family == GAUSSIAN_OBJECTIVE:
-            return None
-        rho += 1.0 / (2.0 * kind.multiplier**2) if kind.family == "gaussian" else kind.epsilon**2 / 2.0
-    return rho
-
-
-def gdp(mechanisms: Iterable[Mechanism | None]) -> float | None:
-    """The smallest mu that is known of the releases together: they are mu-GDP (Dong, Roth and Su 2022).
-
-    A Gaussian release has mu = 1 / multiplier, an epsilon-private one at most mu = 2 Phi^-1(1 / (1 + exp(-epsilon))),
-    where the trade-off curves meet on the diagonal; squares add. None for Gaussian noise in an objective.
-    """
-    from scipy.special import ndtri
-
-    squares = 0.0
-    for kind in (_kind(mechanism) for mechanism in mechanisms if mechanism is not None):
-        if kind.family == GAUSSIAN_OBJECTIVE:
-            return None
-        if kind.family == "gaussian":
-            squares += 1.0 / kind.multiplier**2
-        else:
-            squares += (
-                (2.0 * float(ndtri(1.0 / (1.0 + math.exp(kind.epsilon))))) ** 2 if kind.epsilon < 700 else math.inf
-            )
-    return math.sqrt(squares)
 
 
 def kairouz(epsilons: FloatArray, counts: FloatArray, delta: float) -> float:

@@ -71,7 +71,7 @@ def facts(configuration: Configuration) -> dict[str, Any]:
         "updates": configuration.clock.updates,
         "charged_releases": len(charged),
         "release": {"first": _release(charged[0]), "last": _release(charged[-1])},
-        "total": _total(totals[worst]),
+        "total": _total(totals[worst]) | _elsewhere(charged),
         "observers": _observers(preparation, totals[worst].epsilon, delta),
         "theorem_alone": _theorem_alone(charged, totals[worst].epsilon, delta),
         "agents": [_agent(preparation, agent, plans[agent]) for agent in _sizes(preparation, list(plans))],
@@ -122,6 +122,13 @@ def _total(total: Total) -> dict[str, Any]:
         "kairouz_theorem_3_5": total.kairouz,
         "exact": total.exact,
     }
+
+
+def _elsewhere(charged: list[Mechanism]) -> dict[str, Any]:
+    """The same releases in the parameters of other accountings."""
+    from coordinator_free.privacy.parameters import conversion, gdp, zcdp
+
+    return {"zcdp_rho": zcdp(charged), "gdp_mu": gdp(charged), "conversion": conversion(charged)}
 
 
 def _theorem_alone(charged: list[Mechanism], epsilon: float, delta: float) -> dict[str, Any] | None:
@@ -184,13 +191,6 @@ def _compared(configuration: Configuration, preparation: Preparation, updates: i
     }
 
 
-_OBSERVERS = {
-    "outside": "an observer that takes no part",
-    "participant": "one agent of the sum",
-    "colluders": "privacy.colluders agents together",
-}
-
-
 def _show(found: dict[str, Any], console: Console) -> None:
     console.print(
         f"[bold]{found['mechanism']}[/] noise, {found['allocation']} allocation, {found['charged_releases']} charged "
@@ -239,9 +239,15 @@ def _show_total(found: dict[str, Any], console: Console) -> None:
         table.add_row(name, _number(total[key]), "does not apply" if total[key] is None else "")
     table.add_row("[bold]charged[/]", f"[bold]{_number(total['epsilon'])}[/]", f"by: {total['accountant']}")
     table.add_row("budget", _number(spent["epsilon"]), f"at delta {spent['delta']:g}")
+    from node.results.table import OBSERVERS
+
     for who, value in (found["observers"] or {}).items():
-        table.add_row(f"for {_OBSERVERS[who]}", "all" if value is None else _number(value), "of the masked sums")
+        table.add_row(f"towards {OBSERVERS[who]}", "all" if value is None else _number(value), "of the masked sums")
     console.print(table)
+    console.print(
+        f"for accounting elsewhere: zCDP rho {_number(total['zcdp_rho'])}, GDP mu {_number(total['gdp_mu'])} "
+        f"({total['conversion']})"
+    )
 
 
 def _number(value: float | None) -> str:

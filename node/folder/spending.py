@@ -10,6 +10,7 @@ import numpy as np
 
 from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.ledger import Budget, Charge, LedgerError
+from coordinator_free.privacy.parameters import gdp, zcdp
 from coordinator_free.release import FloatArray
 from node.folder.ledger import LedgerFile
 
@@ -23,6 +24,9 @@ class SpentEpsilon:
     charged_mean: float | None
     delta: float | None
     accountant: str | None
+    zcdp_rho: float | None = None
+    """The largest over agents, as ``gdp_mu``; None also where the noise has none."""
+    gdp_mu: float | None = None
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,9 @@ class Spending:
     accountant: str | None
     charged: int
     """Indices charged over all agents, with noise or without."""
+    zcdp_rho: float | None = None
+    """The largest over agents, as ``gdp_mu``; None where some charged noise has none."""
+    gdp_mu: float | None = None
 
     def as_results(self) -> SpentEpsilon:
         """The ``epsilon`` of results.json."""
@@ -52,6 +59,8 @@ class Spending:
             charged_mean=_finite(min(float(np.mean(self.epsilons)), largest)) if known else None,
             delta=self.delta,
             accountant=self.accountant if known else None,
+            zcdp_rho=self.zcdp_rho if known else None,
+            gdp_mu=self.gdp_mu if known else None,
         )
 
 
@@ -60,17 +69,24 @@ def spent(folder: Path) -> Spending:
     epsilons: list[float] = []
     budget: Budget | None = None
     worst, accountant, charged = -1.0, None, 0
+    rhos: list[float | None] = []
+    mus: list[float | None] = []
     for path in sorted(folder.glob("agents/agent-*/ledger.jsonl")):
         try:
             with LedgerFile.read(path, None) as ledger:
                 own, charges = ledger.budget, ledger.charges()
         except LedgerError:
             epsilons.append(math.inf)
+            rhos.append(None)
+            mus.append(None)
             continue
         if own is not None and (budget is None or own.epsilon > budget.epsilon):
             budget = own
         epsilon, found = _total(charges, own or budget)
         epsilons.append(epsilon)
+        mechanisms = [charge.mechanism for charge in charges for _ in range(charge.count)]
+        rhos.append(zcdp(mechanisms))
+        mus.append(gdp(mechanisms))
         charged += sum(charge.count for charge in charges)
         if epsilon > worst:
             worst, accountant = epsilon, found
@@ -80,6 +96,8 @@ def spent(folder: Path) -> Spending:
         delta=None if budget is None else budget.delta,
         accountant=accountant,
         charged=charged,
+        zcdp_rho=_largest(rhos),
+        gdp_mu=_largest(mus),
     )
 
 
@@ -89,6 +107,12 @@ def _total(charges: list[Charge], budget: Budget | None) -> tuple[float, str | N
         return (math.inf if charges else 0.0), None
     found = total((charge.mechanism for charge in charges for _ in range(charge.count)), budget.delta)
     return found.epsilon, found.accountant
+
+
+def _largest(figures: list[float | None]) -> float | None:
+    """The largest over all agents; None where one has no finite figure."""
+    there = [figure for figure in figures if figure is not None and math.isfinite(figure)]
+    return max(there) if there and len(there) == len(figures) else None
 
 
 def _finite(value: float) -> float | None:

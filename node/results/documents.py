@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from coordinator_free.privacy.observer import epsilons_of_a_sum
 from coordinator_free.release import FloatArray
 from coordinator_free.theory.staleness import Staleness
 from node.drawing import floats
@@ -56,6 +57,7 @@ def results_of(
         pooled=scores.summary("pooled"),
         optimum_gap=number(optimum_gap),
         epsilon=spending.as_results(),
+        observers=_observers(run, spending),
         capture=heard.capture if heard is not None else None,
         wire=Wire(sum(count.bytes for count in counted if count is not None), dict(_dropped(counted))),
         time=Duration(_ready(watch, counted), wall_s or (heard.seconds if heard else None)),
@@ -104,6 +106,16 @@ def details_of(
             bytes=tuple(sizes),
         ),
     )
+
+
+def _observers(run: RunFolder, spending: Spending) -> dict[str, float | None] | None:
+    """What each observer of masked sums learns, from what was charged for them; None where sums are not masked."""
+    privacy, mu, delta = run.configuration.privacy, spending.gdp_mu, spending.delta
+    if privacy.observer != "sum" or mu is None or not delta:
+        return None
+    noisy = int(np.count_nonzero(run.records))
+    seen = epsilons_of_a_sum(mu, delta, noisy, privacy.colluders, privacy.dropouts)
+    return {who: number(epsilon) for who, epsilon in seen.items()}
 
 
 def _quarters(scores: Scores) -> tuple[Quarter, ...]:

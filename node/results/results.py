@@ -154,6 +154,8 @@ class Results:
     optimum_gap: float | None
     """0 at the objective's optimum, 1 at the start."""
     epsilon: SpentEpsilon
+    observers: Mapping[str, float | None] | None = None
+    """Epsilon of masked sums by observer (`epsilons_of_a_sum`), None where it learns all; None for other runs."""
     capture: Captured | None
     wire: Wire
     time: Duration
@@ -180,6 +182,7 @@ class Results:
             finish=Summary.from_json(document["finish"]),
             pooled=Summary.from_json(document["pooled"]),
             epsilon=SpentEpsilon(**document["epsilon"]),
+            observers=document.get("observers"),
             capture=None if capture is None else Captured(**capture),
             wire=Wire(**document["wire"]),
             time=Duration(**document["time"]),

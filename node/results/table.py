@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
@@ -17,6 +18,13 @@ from node.results.labels import LABELS
 from node.results.results import NetworkCounts, Results
 
 ORDER = ("zero", "alone", "best_ridge", "together", "released_average", "finish", "pooled")
+
+OBSERVERS = {
+    "outside": "an observer that takes no part",
+    "participant": "one agent of the sum",
+    "colluders": "privacy.colluders agents together (the promise)",
+}
+"""Of masked sums, in words."""
 
 QUARTERS = "ranges: quarters of the agents by their training records"
 
@@ -104,6 +112,8 @@ def facts(results: Results, details: Details) -> list[tuple[str, str]]:
     if results.optimum_gap is not None:
         found.append(("gap to optimum", f"{results.optimum_gap:.3g} (1 at the start)"))
     found.append(("privacy", _privacy(results.epsilon, details)))
+    if results.observers is not None:
+        found.append(("of the masked sums", observers_in_words(results.observers)))
     found.append(
         (
             "sent",
@@ -159,9 +169,17 @@ def _privacy(epsilon: SpentEpsilon, details: Details) -> str:
         f"epsilon {epsilon.charged_max:.4g} charged at most, {epsilon.charged_mean:.4g} on average, "
         f"of {epsilon.budget:g} at delta {epsilon.delta:.3g}, for {details.record} ({epsilon.accountant})"
     )
+    if epsilon.zcdp_rho is not None and epsilon.gdp_mu is not None:
+        told += f"; zCDP rho {epsilon.zcdp_rho:.3g} and GDP mu {epsilon.gdp_mu:.3g} at most"
     if details.simulation:
         told += "; a simulation: a holder of the seed can compute the noise"
     return told
+
+
+def observers_in_words(observers: Mapping[str, float | None]) -> str:
+    """What each observer of masked sums learns, in one line."""
+    told = (f"{OBSERVERS[who]}: {'all' if seen is None else f'{seen:.4g}'}" for who, seen in observers.items())
+    return f"epsilon towards {', towards '.join(told)}"
 
 
 def _metric(results: Results) -> str:

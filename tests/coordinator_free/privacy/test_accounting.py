@@ -27,18 +27,18 @@ from coordinator_free.privacy.accounting import (
     AccountingError,
     binomial,
     calibrate,
-    gdp,
     kairouz,
     total,
-    zcdp,
 )
 from coordinator_free.privacy.allocation import AllocationError, weights
 from coordinator_free.privacy.analytic_gaussian import gaussian_epsilon, gaussian_mu, log_delta
 from coordinator_free.privacy.families import NORMS, mechanism
+from coordinator_free.privacy.gaussian_objective_perturbation import GaussianObjectivePerturbation
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.mechanisms import GammaNorm, Gaussian, Laplace
 from coordinator_free.privacy.noise import FloatArray, Stream
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
+from coordinator_free.privacy.parameters import conversion, gdp, zcdp
 
 DELTA = math.exp(-5.0)
 
@@ -369,6 +369,41 @@ def test_a_mixture_with_pure_rounds_lies_between_independent_bounds() -> None:
     assert found == pytest.approx((lower + upper) / 2.0, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("laplace", "gaussian", "gamma", "rounds", "delta"), [(40, 0.2, 5, 3, 1e-3), (4, 0.5, 30, 1, 1e-6)]
+)
+def test_mixtures_in_three_dimensions_agree_with_a_composition_of_closed_forms(
+    laplace: int, gaussian: float, gamma: int, rounds: int, delta: float
+) -> None:
+    """Nothing of the accountant is used: in three dimensions the law of the gamma-norm loss has a closed form."""
+    shift = 0.3
+
+    def norm_loss(loss: FloatArray) -> FloatArray:
+        inside = np.clip(loss, -shift, shift)
+        start = (shift - inside) / 2.0  # the cosine between noise and shift is uniform
+        value = (shift + inside) / (2 * shift) * special.gammaincc(3, start)
+        value -= (shift * shift - inside * inside) / (8 * shift) * special.gammaincc(2, start)
+        return np.where(loss >= shift, 1.0, np.where(loss < -shift, 0.0, value))
+
+    def pure_loss(loss: FloatArray) -> FloatArray:
+        return np.where(loss >= 0.2, 1.0, np.where(loss < -0.2, 0.0, 1.0 / (1.0 + math.exp(0.2))))
+
+    parts = [
+        (laplace_loss(0.05), 0.05, laplace),
+        (gaussian_loss(gaussian), 5.0, 1),
+        (norm_loss, shift, gamma),
+        (pure_loss, 0.2, rounds),
+    ]
+    lower, upper = bracket(parts, delta, 1.2e-4)
+    mixed: list[Mechanism] = [Laplace(1.0, 20.0)] * laplace + [Gaussian(gaussian, 2.0)] * 4
+    mixed += [GammaNorm(shift, 1.0, 3)] * gamma + [ObjectivePerturbation(0.15, 1.0, 0.05, 2)] * rounds
+    found = total(mixed, delta).exact
+    assert upper - lower < 1.5e-2 * upper
+    assert lower <= found <= upper
+    assert found == pytest.approx((lower + upper) / 2.0, rel=1e-3)
+    assert gaussian_epsilon(gdp(mixed), delta) >= found
+
+
 # --- small deltas and large budgets ----------------------------------------------------------------------------------
 
 
@@ -469,6 +504,14 @@ def test_the_zcdp_and_gdp_parameters_of_pure_releases_are_bounds(made: Mechanism
         assert gaussian_epsilon(mu, delta) >= exact
         assert rho + 2.0 * math.sqrt(rho * math.log(1.0 / delta)) >= exact
     assert gdp([None, made]) == gdp([made])
+    assert made.name in conversion(several)
+
+
+def test_what_has_no_zcdp_and_no_gdp_parameter_says_so() -> None:
+    assert conversion([Gaussian(1.0, 5.0), None]).startswith("exact")
+    several = [Gaussian(1.0, 5.0), GaussianObjectivePerturbation(0.2, 1.0, 0.05, 9)]
+    assert (zcdp(several), gdp(several)) == (None, None)
+    assert conversion(several).startswith("none")
 
 
 # --- calibration -----------------------------------------------------------------------------------------------------

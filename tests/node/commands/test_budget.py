@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from coordinator_free.privacy.accounting import kairouz
+from coordinator_free.privacy.analytic_gaussian import gaussian_epsilon
 from node.cli import main
 from node.commands.budget import facts
 from node.commands.documents import document_text
@@ -52,6 +53,17 @@ def total_of_theorem(epsilon: float, releases: int, delta: float) -> float:
     import numpy as np
 
     return kairouz(np.array([epsilon]), np.array([float(releases)]), delta)
+
+
+def test_a_budget_is_told_in_the_parameters_of_other_accountings_too() -> None:
+    gaussian = facts(from_table(table(mechanism="gaussian")))["total"]
+    assert gaussian_epsilon(gaussian["gdp_mu"], 1e-3) == pytest.approx(gaussian["epsilon"], rel=1e-6)
+    assert gaussian["zcdp_rho"] == pytest.approx(gaussian["gdp_mu"] ** 2 / 2.0)
+    assert gaussian["conversion"].startswith("exact")
+    laplace = facts(from_table(table()))
+    each = laplace["release"]["last"]["epsilon"]
+    assert laplace["total"]["zcdp_rho"] == pytest.approx(40 * each**2 / 2.0)
+    assert "laplace" in laplace["total"]["conversion"]
 
 
 def test_more_updates_need_more_noise_each() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from coordinator_free.privacy.analytic_gaussian import gaussian_epsilon, gaussian_mu
 from coordinator_free.problem.objective import graph_objective, optimum
 from node.configuration.reading import from_table
 from node.dealing.folder import deal_run
@@ -20,13 +21,17 @@ from node.folder.manifest import RunFolderError
 from node.folder.run import read_run
 from node.places import agent_folder
 from node.results import scoring
+from node.results.details import read_details
+from node.results.results import read_results
 from node.results.scores import mean_of
 from node.results.scoring import Scores, score
+from node.results.table import facts
 from node.worlds.twin import run_twin
 from tests.helpers.documents import conforms
 from tests.helpers.tables import public
 from tests.helpers.twin_runs import finished
 
+EPSILON = {"budget", "charged_max", "charged_mean", "delta", "accountant", "zcdp_rho", "gdp_mu"}
 KEYS = [
     "version",
     "algorithm",
@@ -40,6 +45,7 @@ KEYS = [
     "pooled",
     "optimum_gap",
     "epsilon",
+    "observers",
     "capture",
     "wire",
     "time",
@@ -71,7 +77,7 @@ def test_results_have_the_fixed_keys(open_run: Path, private_run: Path) -> None:
         conforms(results, "results")
         conforms(read(run, "details.json"), "details")
         conforms(read(run, "manifest.json"), "manifest")
-        assert set(results["epsilon"]) == {"budget", "charged_max", "charged_mean", "delta", "accountant"}
+        assert set(results["epsilon"]) == EPSILON
         assert set(results["capture"]) == {"complete", "releases", "missing", "repeats"}
         assert set(results["wire"]) == {"bytes", "dropped_by_reason"}
         assert set(results["time"]) == {"ready_s", "wall_s"}
@@ -131,7 +137,7 @@ def test_the_capture_is_complete_and_counted(open_run: Path) -> None:
     results = read(open_run)
     assert results["capture"] == {"complete": True, "releases": 300, "missing": {}, "repeats": 0}
     assert results["failures"] == []
-    assert results["epsilon"] == dict.fromkeys(["budget", "charged_max", "charged_mean", "delta", "accountant"])
+    assert results["epsilon"] == dict.fromkeys(EPSILON)
 
 
 def test_ages_of_a_run_whose_releases_arrive_late(tmp_path: Path) -> None:
@@ -222,6 +228,38 @@ def test_no_run_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         score(tmp_path)
     assert scoring.main([str(tmp_path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_masked_run_says_what_each_observer_learns(tmp_path: Path) -> None:
+    table = {
+        "run": {"name": "masked", "seed": 7},
+        "data": {"source": "breast-cancer", "agents": 6},
+        "topology": {"kind": "complete"},
+        "learning": {
+            "algorithm": "gradient-descent",
+            "aggregation": "masked-sum",
+            "loss": "logistic",
+            "step": 1.0,
+            "regularisation": 0.1,
+        },
+        "clock": {"updates": 3},
+        "privacy": {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-5, "clip": 1.0, "observer": "sum"},
+    }
+    run = finished(tmp_path / "run", table)
+    results = read_results(run)
+    promised = results.observers
+    assert promised is not None
+    conforms(read(run), "results")
+    assert results.epsilon.charged_max == pytest.approx(1.0, rel=1e-3)
+    assert promised["colluders"] == promised["participant"] == pytest.approx(results.epsilon.charged_max, rel=1e-6)
+    assert promised["outside"] == pytest.approx(epsilon_outside(6), rel=1e-3)
+    told = dict(facts(results, read_details(run)))["of the masked sums"]
+    assert f"one agent of the sum: {promised['participant']:.4g}" in told
+
+
+def epsilon_outside(agents: int) -> float:
+    """Of sums that keep epsilon 1 at delta 1e-5 where one agent's part of the noise is known."""
+    return gaussian_epsilon(gaussian_mu(1.0, 1e-5) * math.sqrt((agents - 1) / agents), 1e-5)
 
 
 # --- summaries -------------------------------------------------------------------------------------------------------
