@@ -65,7 +65,7 @@ def replay(
         return
     if to is None:
         raise ValueError("--to ENDPOINT is missing: tcp://ADDRESS:PORT or ipc://PATH, where listeners will connect")
-    selection.check(reader)
+    selection.check(reader)  # before a socket is bound
     report = _play(reader, to, selection, pace, loop, wait_subscribers, stats)
     document = report.as_json(statistics=stats)
     if as_json:

@@ -23,16 +23,18 @@ def information(path: Path | str) -> dict[str, Any]:
     count = counter.count
     sizes: Counter[int] = Counter()
     kinds: Counter[str] = Counter()
-    first = last = None
+    first: int | None = None
+    last: int | None = None
     for frame in reader:
         header = count(frame.parts)
         kind = "refused" if header is None else header["kind"]
         if kind == "release":
             sizes[len(frame.body)] += 1
         kinds[kind] += 1
-        last = frame.time_ns
-        if first is None:
-            first = last
+        at = frame.time_ns
+        if first is None or last is None:
+            first = last = at
+        first, last = min(first, at), max(last, at)
     verdict = counter.verdict()
     span = (last - first) * 1e-9 if first is not None and last is not None else 0.0
     per_agent = [sender.releases for sender in verdict.senders.values()]

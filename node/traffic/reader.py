@@ -44,6 +44,10 @@ from node.traffic.format import (
     TrafficLogError,
     frame_of,
 )
+from node.traffic.summary import Place, is_closed, summary_fault
+
+_LISTED = (Opcode.CHUNK, Opcode.ATTACHMENT, Opcode.METADATA)
+"""Records that a closing summary lists."""
 
 
 @dataclass
@@ -68,6 +72,7 @@ class TrafficLogReader:
     """Whether the log was closed by its writer, known after an iteration."""
     chunks: int = field(init=False, default=0)
     """Whole chunks seen in the last iteration."""
+    _places: list[Place] = field(init=False, default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
         self.path = Path(self.path)
@@ -200,6 +205,7 @@ class TrafficLogReader:
         self.damage.clear()
         self.closed = False
         self.chunks = 0
+        self._places.clear()
         crc = 0
         try:
             file = Path(self.path).open("rb")  # noqa: SIM115 - closed below, also when the caller stops early
@@ -256,12 +262,15 @@ class TrafficLogReader:
     def _check_end(self, offset: int, body: bytes, crc: int, rest: bytes) -> None:
         if len(body) != 4 or int.from_bytes(body, "little") != crc:
             self._lost(offset, 0, "the checksum over all records does not agree: something between the chunks changed")
-        if rest.endswith(MAGIC) and len(rest) > 37 and rest[-37] == Opcode.FOOTER:
-            self.closed = True
-        else:
+        self.closed = is_closed(rest)
+        if not self.closed:
             self._lost(offset, 0, "the closing summary is cut; no frame is lost")
+        elif fault := summary_fault(rest, offset + 9 + len(body), self._places):
+            self._lost(offset, 0, fault)
 
     def _learn(self, opcode: int, offset: int, body: bytes) -> None:
+        if opcode in _LISTED:
+            self._places.append((opcode, offset, 9 + len(body)))
         try:
             if opcode == Opcode.ATTACHMENT:
                 attachment = Attachment.read(ReadDataStream(BytesIO(body)))

@@ -57,7 +57,7 @@ class ReplayReport:
     def count(self, frame: Frame, late: float | None, *, statistics: bool) -> None:
         """Add a frame that was published ``late`` seconds after it was due."""
         self.frames += 1
-        self.bytes += len(frame.topic) + len(frame.header) + len(frame.body)
+        self.bytes += sum(map(len, frame.parts))
         if late is not None and late > self.worst_lateness:
             self.worst_lateness = late
         if statistics:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from coordinator_free.release import Release
 from node.traffic.attachments import agents_of
 from node.traffic.format import Frame
 from node.traffic.reader import TrafficLogReader
@@ -19,6 +20,18 @@ class SelectionError(ValueError):
 def sender_of(frame: Frame) -> int | None:
     """The agent that a frame's topic names; None if it names none."""
     return int.from_bytes(frame.topic[:4], "big") if len(frame.topic) == 8 else None
+
+
+def _has_rounds(reader: TrafficLogReader) -> bool:
+    """Whether the log's first release names a round; True for a log without releases."""
+    for frame in reader:
+        try:
+            message = decode(frame.parts)
+        except Refused:
+            continue
+        if isinstance(message, Release):
+            return message.round is not None
+    return True
 
 
 @dataclass(frozen=True)
@@ -71,14 +84,26 @@ class Selection:
         return cls(frozenset(agents) or None, frozenset(excluded), start, duration, rounds, limit)
 
     def check(self, reader: TrafficLogReader) -> None:
-        """Raise `SelectionError` for an agent that the log's manifest or summary does not name."""
-        known = agents_of(reader)
-        if known is None:
+        """Raise `SelectionError` for what the log does not have: an agent, rounds, any frame of this selection."""
+        if self == Selection():
             return
+        known = agents_of(reader)
         for agent in sorted((self.agents or frozenset()) | self.excluded):
-            if agent not in known:
+            if known is not None and agent not in known:
                 shown = f"{min(known)} to {max(known)}" if known else "none"
                 raise SelectionError(f"agent {agent} is not in {reader.path}; its agents: {shown}")
+        if self.rounds is not None and not _has_rounds(reader):
+            raise SelectionError(
+                f"--rounds {self.rounds[0]}-{self.rounds[1]}: the releases in {reader.path} have no rounds, because "
+                "its algorithm is asynchronous; accepted are --start-offset and --duration"
+            )
+        if next(self.apply(reader), None) is None:
+            times = [frame.time_ns for frame in reader]
+            span = (max(times) - times[0]) * 1e-9 if times else 0.0
+            raise SelectionError(
+                f"no frame of {reader.path} is selected ({self.in_words()}); it has {len(times)} frames, the last "
+                f"{span:.3f} s after the first"
+            )
 
     def apply(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         """Yield the selected frames."""
@@ -87,7 +112,8 @@ class Selection:
         for frame in frames:
             if first is None:
                 first = frame.time_ns
-            since = (frame.time_ns - first) * 1e-9
+            # A clock that was set back gives later frames an earlier time: they belong to the log's start.
+            since = max(0.0, (frame.time_ns - first) * 1e-9)
             if since < self.start or (self.duration is not None and since >= self.start + self.duration):
                 continue
             sender = sender_of(frame)

@@ -13,6 +13,8 @@ from pathlib import Path
 import lz4.frame
 import numpy as np
 import pytest
+from mcap.opcode import Opcode
+from mcap.reader import make_reader
 
 from coordinator_free.release import Release
 from node.traffic.check import verify_log
@@ -106,6 +108,29 @@ def test_an_agent_that_the_log_has_not_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SelectionError, match="agent 4"):
         Selection.of(excluded=[4]).check(without_manifest)
     Selection.of([3]).check(without_manifest)
+
+
+def test_a_selection_that_chooses_nothing_is_refused(tmp_path: Path) -> None:
+    reader = TrafficLogReader(write_log(tmp_path / "a.mcap", conversation()))
+    with pytest.raises(SelectionError, match=r"no frame .* \(from 9 s\); it has 48 frames, the last 0.047"):
+        Selection.of(start=9.0).check(reader)
+    Selection.of(start=0.047).check(reader)
+    Selection().check(TrafficLogReader(write_log(tmp_path / "empty.mcap", [])))
+
+
+def test_rounds_of_a_log_without_rounds_are_refused(tmp_path: Path) -> None:
+    reader = TrafficLogReader(write_log(tmp_path / "a.mcap", [hello(0), release(0, 0), release(0, 1)]))
+    with pytest.raises(SelectionError, match=r"--rounds 0-1: the releases in .* have no rounds"):
+        Selection.of(rounds=(0, 1)).check(reader)
+
+
+def test_a_frame_with_an_earlier_time_than_the_first_is_selected(tmp_path: Path) -> None:
+    said = conversation()[:4]
+    with TrafficLogWriter(tmp_path / "a.mcap") as writer:
+        for parts, at in zip(said, (100, 50, 99, 200), strict=True):
+            writer.write(parts, at)
+    assert [frame.parts for frame in frames_of(tmp_path / "a.mcap", Selection())] == said
+    assert information(tmp_path / "a.mcap")["span_s"] == pytest.approx(150e-9)
 
 
 def test_filter_keeps_times_and_attachments(tmp_path: Path) -> None:
@@ -273,6 +298,35 @@ def plain_chunk(path: Path, number: int) -> bytes:
     return lz4.frame.decompress(content[32 + struct.unpack_from("<I", content, 28)[0] + 8 :])
 
 
+def test_verify_finds_every_bit_that_was_flipped_in_the_summary(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "a.mcap", conversation(), attachments=MANIFEST, chunk_bytes=900)
+    whole = path.read_bytes()
+    data_end = next(start for opcode, start, _ in record_offsets(whole) if opcode == Opcode.DATA_END)
+    for at in range(data_end, len(whole)):
+        data = bytearray(whole)
+        data[at] ^= 1 << at % 8
+        path.write_bytes(data)
+        assert not verify_log(path)["ok"], at
+
+
+def test_verify_finds_a_summary_that_hides_a_chunk_with_all_checksums_right(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "a.mcap", conversation(), chunk_bytes=900)
+    whole = path.read_bytes()
+    records = record_offsets(whole)
+    hidden = next((start, end) for opcode, start, end in records if opcode == Opcode.CHUNK_INDEX)
+    summary = next(end for opcode, _, end in records if opcode == Opcode.DATA_END)
+    rest = whole[summary : hidden[0]] + whole[hidden[1] : -12]
+    path.write_bytes(whole[:summary] + rest + struct.pack("<I", zlib.crc32(rest)) + whole[-8:])
+    with path.open("rb") as file:
+        seen = sum(channel.topic.startswith("/agents/") for _, channel, _ in make_reader(file).iter_messages())
+    assert seen < len(conversation()), "other readers miss frames"
+    found = verify_log(path)
+    assert [one["meaning"] for one in found["damage"]] == [
+        "the closing summary lists other chunks or attachments than the log holds: other MCAP readers miss some"
+    ]
+    assert found["frames"] == len(conversation())
+
+
 def test_verify_finds_changed_attachments(tmp_path: Path) -> None:
     path = write_log(tmp_path / "a.mcap", conversation(), attachments=MANIFEST)
     path.write_bytes(path.read_bytes().replace(b'"agents": 4', b'"agents": 3'))
@@ -292,3 +346,9 @@ def test_verify_finds_redrawn_noise_odd_sizes_and_a_cut(tmp_path: Path) -> None:
     assert not found["ok"]
     assert found["chain_broken"] == []
     assert found["damage"]
+
+
+def test_verify_accepts_releases_that_are_longer_than_a_model(tmp_path: Path) -> None:
+    masked = [encode(RUN, Release(0, k, np.zeros(9))) for k in range(3)]
+    found = verify_log(write_log(tmp_path / "a.mcap", masked, attachments=MANIFEST))
+    assert (found["ok"], found["other_sizes"]) == (True, {})
