@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -13,9 +13,9 @@ from typing import Annotated
 import typer
 
 from node.processes import StopSignals
-from node.traffic.packet_files import Packet, packets
+from node.traffic.packet_files import Packet, PacketFile
 from node.traffic.writer import TrafficLogWriter
-from node.traffic.zmtp import RAW_IP, Wiretap
+from node.traffic.zmtp import RAW_IP, Captured, Wiretap
 
 _ALL_PROTOCOLS = 3
 _RECEIVE_BUFFER = 64 << 20
@@ -37,7 +37,8 @@ def wiretap(
     """
     if (interface is None) == (pcap is None):
         raise ValueError("wiretap needs --interface NAME or --pcap FILE, and not both")
-    found = packets(pcap) if pcap is not None else _from_interface(interface or "")
+    file = PacketFile(pcap) if pcap is not None else None
+    found = file if file is not None else _from_interface(interface or "")
     tap = Wiretap()
     writer = TrafficLogWriter(log)
     try:
@@ -55,13 +56,27 @@ def wiretap(
             writer.close()
         log.unlink()  # it would look like a capture with fewer frames
         raise
+    missing = _tell(log, tap, captured, file.cut if file is not None else 0)
+    for words in missing:
+        print(words, file=sys.stderr)
+    if missing:
+        raise typer.Exit(1)
+
+
+def _tell(log: Path, tap: Wiretap, captured: Sequence[Captured], cut: int) -> list[str]:
+    """Print what was found; returns what is missing."""
     clear = sum(frame.parts is not None for frame in captured)
     print(f"{log}: {clear} frames from {tap.packets} packets")
     if tap.encrypted:
         print(f"encrypted: only size and time are known of {len(captured) - clear} message parts", file=sys.stderr)
+    missing = []
     if tap.holes:
-        print(f"{tap.holes} connections have holes: packets were not captured", file=sys.stderr)
-        raise typer.Exit(1)
+        missing.append(f"{tap.holes} connections have holes: packets were not captured")
+    if cut:
+        missing.append(f"{cut} packets were captured in part: record whole packets (tcpdump -s 0) to their end")
+    if not captured:
+        missing.append("no message of ZeroMQ was found: record tcp packets from before the agents connect")
+    return missing
 
 
 def _from_interface(name: str) -> Iterator[Packet]:

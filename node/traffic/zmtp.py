@@ -11,11 +11,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from node.wire import EAVESDROPPER
 
-ETHERNET, RAW_IP, LINUX_COOKED = 1, 101, 113
+ETHERNET, RAW_IP, LINUX_COOKED, LINUX_COOKED_2 = 1, 101, 113, 276
+_KIND_AT: Final = {ETHERNET: (12, 14), LINUX_COOKED: (14, 16), LINUX_COOKED_2: (0, 20)}
+"""Where a link's header names what it carries, and where that begins."""
+_VLAN: Final = (b"\x81\x00", b"\x88\xa8", b"\x91\x00")
+_IP: Final = (b"\x08\x00", b"\x86\xdd")
 _GREETING: Final = 64
 _MORE, _LONG, _COMMAND = 1, 2, 4
 _WINDOW: Final = 16 << 20
@@ -48,17 +53,19 @@ class Captured(NamedTuple):
 def segment(packet: bytes, link: int) -> Segment | None:
     """The TCP segment in a packet; None if the packet has none."""
     try:
-        if link == ETHERNET:
-            kind, packet = packet[12:14], packet[14:]
-            if kind not in (b"\x08\x00", b"\x86\xdd"):
+        if link in _KIND_AT:
+            at, begins = _KIND_AT[link]
+            kind, packet = packet[at : at + 2], packet[begins:]
+            while kind in _VLAN:
+                kind, packet = packet[2:4], packet[4:]
+            if kind not in _IP:
                 return None
-        elif link == LINUX_COOKED:
-            packet = packet[16:]
         if packet[0] >> 4 == 4:
             if packet[9] != 6 or struct.unpack_from(">H", packet, 6)[0] & 0x3FFF:
                 return None  # not TCP, or a fragment
             source, target = packet[12:16], packet[16:20]
-            tcp = packet[4 * (packet[0] & 15) : struct.unpack_from(">H", packet, 2)[0]]
+            # The length is 0 where the network card was to divide the packet.
+            tcp = packet[4 * (packet[0] & 15) : struct.unpack_from(">H", packet, 2)[0] or None]
         elif packet[0] >> 4 == 6 and packet[6] == 6:
             source, target, tcp = packet[8:24], packet[24:40], packet[40 : 40 + struct.unpack_from(">H", packet, 4)[0]]
         else:
@@ -71,31 +78,52 @@ def segment(packet: bytes, link: int) -> Segment | None:
 
 @dataclass
 class _Reassembly:
-    """The bytes of one stream, in order."""
+    """The bytes of one stream, in order. Pieces that came early wait in ``waiting`` by their first byte."""
 
     next: int
+    """Sequence number of the first byte that is missing."""
     waiting: dict[int, bytes] = field(default_factory=dict)
+    starts: list[int] = field(default_factory=list)
+    """A heap of the keys of ``waiting``: bytes from the beginning of the stream."""
+    place: int = 0
+    """Of ``next``: bytes from the beginning of the stream, which do not wrap around as sequence numbers do."""
+    held: int = 0
+    """Bytes in ``waiting``."""
     lost: bool = False
 
     def add(self, sequence: int, data: bytes) -> bytes:
         if not data or self.lost:
             return b""
-        self.waiting[sequence] = max(self.waiting.get(sequence, b""), data, key=len)
+        ahead = (sequence - self.next) & 0xFFFFFFFF
+        self._wait(self.place + (ahead if ahead < 1 << 31 else ahead - (1 << 32)), data)
         ready = []
-        while True:
-            # How far before the wanted byte each piece begins, in arithmetic modulo 2^32.
-            behind = {(self.next - start) & 0xFFFFFFFF: start for start in self.waiting}
-            known = [(offset, start) for offset, start in behind.items() if offset < 1 << 31]
-            if not known:
-                break
-            for offset, start in known:
-                piece = self.waiting.pop(start)[offset:]
-                if piece:
-                    ready.append(piece)
-                    self.next = (self.next + len(piece)) & 0xFFFFFFFF
-                    break
-        self.lost = sum(map(len, self.waiting.values())) > _WINDOW
-        return b"".join(ready)
+        while self.starts and self.starts[0] <= self.place:
+            start = heappop(self.starts)
+            piece = self.waiting.pop(start)
+            self.held -= len(piece)
+            fresh = piece[self.place - start :]
+            ready.append(fresh)
+            self.place += len(fresh)
+        found = b"".join(ready)
+        self.next = (self.next + len(found)) & 0xFFFFFFFF
+        if self.held > _WINDOW:
+            self.lost = True
+            self.waiting.clear()
+        return found
+
+    def _wait(self, start: int, data: bytes) -> None:
+        known = self.waiting.get(start)
+        if known is None:
+            heappush(self.starts, start)
+        elif len(known) >= len(data):
+            return
+        self.waiting[start] = data
+        self.held += len(data) - len(known or b"")
+
+    @property
+    def hole(self) -> bool:
+        """Whether bytes are missing before others that came."""
+        return self.lost or bool(self.waiting)
 
 
 class Zmtp:
@@ -193,7 +221,7 @@ class Wiretap:
     @property
     def holes(self) -> int:
         """Number of streams with bytes that were not captured."""
-        return sum(bool(order.waiting) for order in self._order.values())
+        return sum(order.hole for order in self._order.values())
 
     @property
     def encrypted(self) -> bool:

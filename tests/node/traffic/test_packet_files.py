@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from node.traffic.packet_files import Packet, PacketFileError, packets
+from node.traffic.packet_files import Packet, PacketFile, PacketFileError
 from node.traffic.zmtp import ETHERNET, RAW_IP
 from tests.helpers.clusters import ran, table
 from tests.helpers.traffic_logs import assert_the_eavesdroppers_log
@@ -70,7 +70,7 @@ def pcapng(said: Sequence[Packet], order: str = "<", units: int = 9, offset: int
 def read(folder: Path, data: bytes) -> list[Packet]:
     path = folder / "capture"
     path.write_bytes(data)
-    return list(packets(path))
+    return list(PacketFile(path))
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
