@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
 Source = Literal[
     "schools", "breast-cancer", "adult", "bank", "movielens-100k", "synthetic", "csv", "parquet", "npz", "svmlight"
@@ -18,7 +18,7 @@ Split = Literal["even", "sizes", "random", "ratio", "dirichlet", "column"]
 
 _SPLIT = {"agents", "split", "sizes", "ratio", "alpha", "column", "floor", "held_out"}
 _TABLE = _SPLIT | {"path", "drop", "intercept", "row_scaling"}
-_OWN_TABLE = _TABLE | {"label", "positive", "bounds", "levels", "outside", "row_bound", "record"}
+_OWN_TABLE = _TABLE | {"label", "positive", "negative", "bounds", "levels", "outside", "row_bound", "record"}
 _OWN_MATRIX = _OWN_TABLE - {"drop", "levels", "label"}
 
 _USED: dict[str, set[str]] = {
@@ -41,6 +41,10 @@ def _ordered(bounds: tuple[float, float]) -> tuple[float, float]:
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"[{low}, {high}] is not a public bound: two finite numbers, the lower one first")
     return bounds
+
+
+def _listed(words: object) -> object:
+    return [words] if isinstance(words, str) else words
 
 
 # A list in TOML is a tuple here; what is in it is as strict as everything else.
@@ -81,13 +85,16 @@ class DataSection(BaseModel):
     label: str | None = None
     """Column of the label (csv, parquet)."""
     positive: str | None = None
-    """The label that becomes 1; every other becomes -1."""
+    """The label that becomes 1."""
+    negative: Annotated[Words, BeforeValidator(_listed)] | None = None
+    """The labels that become -1, one or several. Default: the only other label in the data."""
     drop: Words = ()
     """Columns that are no features."""
     bounds: dict[str, Bounds] = Field(default_factory=dict)
     """Public bounds of a column ("*": every other column), scaled to [-1, 1]; of the label column: checked only."""
     levels: dict[str, Words] = Field(default_factory=dict)
-    """Public list of the values of a column of words, which becomes one column for each (one-hot)."""
+    """Public list of the values of a column of words, which becomes one column for each (one-hot); of ``column``: the
+    agents in their order."""
     outside: Literal["error", "clip"] = "error"
     """What happens to a value outside its public bounds."""
     row_scaling: Literal["public", "record", "none"] | None = None
@@ -101,7 +108,7 @@ class DataSection(BaseModel):
     """The unit of privacy in words."""
 
     dimension: int | None = Field(default=None, ge=1)
-    """synthetic: features (100); movielens-100k: features of a film (20); svmlight: columns (as many as occur)."""
+    """synthetic: features (100); movielens-100k: features of a film (20); svmlight: columns (needed by a private run)."""
     records: Annotated[tuple[Count, Count], Strict(False)] = (10, 100)
     """Training points of an agent are uniform between these two, both included (synthetic)."""
     flips: float = Field(default=0.05, ge=0, le=0.5)
@@ -134,8 +141,23 @@ class DataSection(BaseModel):
             raise ValueError(f"data.records is {list(self.records)}: the smaller number comes first")
         if self.test == "published" and self.held_out:
             raise ValueError('data.held_out has no effect with data.test = "published": leave it out')
+        self._check_words()
         self._check_split()
         return self
+
+    def _check_words(self) -> None:
+        """Raise ValueError for labels and levels that say nothing, or one thing twice."""
+        if self.negative is not None:
+            if self.positive is None:
+                raise ValueError("data.negative has no effect without data.positive, the label that becomes 1")
+            if not self.negative or self.positive in self.negative:
+                raise ValueError(
+                    f"data.negative is {list(self.negative)}: it lists the labels that become -1, without "
+                    f"data.positive = {self.positive!r}"
+                )
+        for name, words in self.levels.items():
+            if not words or len(set(words)) < len(words):
+                raise ValueError(f"data.levels.{name} is {list(words)}: it lists each value once, and at least one")
 
     def _check_split(self) -> None:
         if self.source in ("synthetic", "movielens-100k"):

@@ -67,7 +67,7 @@ class Words:
         place = {level: k for k, level in enumerate(kept)}
         out = np.zeros((len(cells), len(kept)))
         for i, cell in enumerate(cells):
-            k = place.get(str(cell))
+            k = None if isinstance(cell, float) and math.isnan(cell) else place.get(str(cell))
             if k is not None:
                 out[i, k] = 1.0
             elif cell != self.base:
@@ -138,6 +138,8 @@ def inside(name: str, values: FloatArray, low: float, high: float, first_row: in
 
 
 def _number(name: str, cell: object, row: int) -> float:
+    if cell == "":
+        raise DataError(f"row {row}, column {name!r}: '' is no number; fill the missing value in, or leave the row out")
     try:
         return float(cell)  # type: ignore[arg-type]
     except (TypeError, ValueError):

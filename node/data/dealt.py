@@ -58,6 +58,8 @@ class Dealt:
     label_bound: float | None
     public_assumptions: tuple[str, ...] = ()
     """What rests on data although it is treated as public, each in a sentence."""
+    negative: tuple[str, ...] = ()
+    """The labels that became -1, where they were read from the data."""
     similarity: FloatArray | scipy.sparse.csr_array | None = None
     """What graphs from data are built from, one row an agent: targets (angle-similarity) or ratings."""
     feature_law: FeatureLaw | None = None

@@ -15,10 +15,11 @@ import scipy.sparse
 
 from node.configuration.data import DataSection
 from node.data import als, split
-from node.data.columns import row_norms
+from node.data.columns import numbers, row_norms
 from node.data.csv_file import read_columns
 from node.data.dealt import Dealt, Shard
 from node.data.errors import DataError
+from node.data.labels import check_groups
 from node.data.paths import existing, one_of
 
 CENTRE = 3.5
@@ -106,7 +107,9 @@ def _ratings(path: Path, agents: int | None) -> tuple[split.Rows, split.Rows, np
     """(user index, item index, rating) of each row, and the users' names in order; the first ``agents`` of them."""
     header = ("user", "item", "rating", "time")
     columns = read_columns(path, delimiter="\t", header=header, skip=int(path.suffix == ".inter"))
-    rating = np.array([float(cell) for cell in columns["rating"]])
+    rating = numbers("rating", columns["rating"])
+    for name in ("user", "item"):
+        check_groups(columns[name], name)
     if not np.all((rating >= 1) & (rating <= 5)):
         raise DataError(f"{path.name}: ratings are 1 to 5, found {rating.min():g} to {rating.max():g}")
     groups, values = split.by_groups(columns["user"], agents)

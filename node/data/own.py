@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from coordinator_free.release import FloatArray
 from node.configuration.data import DataSection
-from node.data.columns import Cells, Number, Words, check_rows, encode, inside, numbers, scale_rows
+from node.data.columns import Cells, Number, Plan, Words, check_rows, encode, numbers, scale_rows
 from node.data.csv_file import read_columns, read_text
 from node.data.errors import DataError
+from node.data.labels import Labels, read_labels, text_of
 from node.data.paths import existing
 from node.data.table import Table
 
@@ -38,7 +38,7 @@ def load(section: DataSection, *, private: bool, norm: str) -> Table:
     elif section.source == "npz":
         columns = _npz(path, section.column)
     else:
-        columns = _svmlight(path, section.dimension)
+        columns = _svmlight(path, section.dimension, private)
     label = section.label or _LABEL
     _known(columns, section.drop, "data.drop")
     _known(columns, section.levels, "data.levels")
@@ -46,61 +46,57 @@ def load(section: DataSection, *, private: bool, norm: str) -> Table:
     _known(columns, [label], "data.label")
     _known(columns, filter(None, [section.column]), "data.column")
 
+    if label in section.levels:
+        raise DataError(f"data.levels: column {label!r} is the label; its values go in data.positive and data.negative")
     aside = {label, section.column, *section.drop}
-    plan = {name: _rule(name, section, private) for name in columns if name not in aside}
+    plan = {name: _rule(name, cells, section, private) for name, cells in columns.items() if name not in aside}
     encoded = encode(columns, plan, intercept=section.intercept is not False)
     x, row_bounds = scale_rows(encoded, section.row_scaling or "public", norm)
     if section.row_bound is not None:
         check_rows(x, norm, section.row_bound)
         root, bound = math.sqrt(encoded.columns), section.row_bound
         row_bounds = {"l1": bound, "l2": bound} if norm == "l1" else {"l1": bound * root, "l2": bound}
-    y, label_bound = _labels(label, columns[label], section)
+    labels = read_labels(label, columns[label], section, private=private)
     return Table(
         x=x,
-        y=y,
+        y=labels.y,
         features=encoded.features,
         record=section.record,
         row_bounds=row_bounds,
-        label_bound=label_bound,
-        groups=None if section.column is None else [_text(cell) for cell in columns[section.column]],
+        label_bound=labels.bound,
+        groups=None if section.column is None else [text_of(cell) for cell in columns[section.column]],
         group=section.column or "agent",
+        public_assumptions=_assumed(section, plan, labels) if private else (),
+        negative=labels.negative,
     )
 
 
-def _rule(name: str, section: DataSection, private: bool) -> Number | Words:
+def _assumed(section: DataSection, plan: Plan, labels: Labels) -> tuple[str, ...]:
+    """What is public of a file only because the file says it, and no setting does."""
+    found = []
+    stated = {*section.bounds, *section.levels}
+    if section.source != "svmlight" and any(name not in stated for name in plan):
+        found.append(f"{section.source}: the columns are those of the file")
+    if section.column is not None and section.column not in section.levels:
+        found.append(f"{section.source}: the agents are the values of column {section.column!r} that occur in the file")
+    if labels.negative:
+        found.append(f"{section.source}: the label that becomes -1, {labels.negative[0]!r}, was read from the file")
+    return tuple(found)
+
+
+def _rule(name: str, cells: Cells, section: DataSection, private: bool) -> Number | Words:
     if name in section.levels:
         return Words(section.levels[name])
     bounds = section.bounds.get(name, section.bounds.get("*"))
     if bounds is not None:
         return Number(*bounds, clip=section.outside == "clip")
     if private and section.row_bound is None and section.row_scaling != "record":
+        numbers(name, cells)  # a column of words needs another remedy than bounds
         raise DataError(
             f"data.bounds says nothing of column {name!r}, and a private run needs public bounds: give [low, high] for "
             'it or for "*", or data.row_bound, or data.row_scaling = "record"'
         )
     return Number(None, None)
-
-
-def _labels(name: str, cells: Cells, section: DataSection) -> tuple[FloatArray, float | None]:
-    if section.positive is not None:
-        positive = [_text(cell) == section.positive for cell in cells]
-        if not any(positive):
-            seen = ", ".join(repr(value) for value in sorted({_text(cell) for cell in cells})[:8])
-            raise DataError(f"data.positive is {section.positive!r}, but column {name!r} holds {seen}")
-        return np.where(positive, 1.0, -1.0), 1.0
-    try:
-        y = numbers(name, cells)
-    except DataError as error:
-        # A label of words needs another remedy than a feature of words does.
-        message = str(error).split("; list its values")[0]
-        raise DataError(f"{message}; name the label that becomes 1 in data.positive") from None
-    bounds = section.bounds.get(name)
-    if bounds is None:
-        return y, (1.0 if bool(np.all(np.abs(y) == 1.0)) else None)
-    if section.outside == "clip":
-        y = np.clip(y, *bounds)
-    inside(name, y, *bounds)
-    return y, max(abs(bounds[0]), abs(bounds[1]))
 
 
 def _known(columns: Mapping[str, Cells], names: Iterable[str], key: str) -> None:
@@ -109,13 +105,6 @@ def _known(columns: Mapping[str, Cells], names: Iterable[str], key: str) -> None
             near = difflib.get_close_matches(name, columns, n=1)
             hint = f"nearest is {near[0]!r}" if near else f"there are {', '.join(list(columns)[:12])}"
             raise DataError(f"{key} names column {name!r}, which is not in the data; {hint}")
-
-
-def _text(cell: Any) -> str:
-    """The cell as a configuration would write it: 3.0 is "3"."""
-    if isinstance(cell, (float, np.floating)) and float(cell).is_integer():
-        return str(int(cell))
-    return str(cell)
 
 
 def _parquet(path: Path) -> dict[str, Cells]:
@@ -151,26 +140,19 @@ def _npz(path: Path, column: str | None) -> dict[str, Cells]:
     return _matrix(path, x, y, {} if column is None or column not in arrays else {column: arrays[column]})
 
 
-def _svmlight(path: Path, dimension: int | None) -> dict[str, Cells]:
+def _svmlight(path: Path, dimension: int | None, private: bool) -> dict[str, Cells]:
     """Lines "label index:value ...", indices from 1, "#" opens a comment; what is not there is 0."""
-    labels: list[float] = []
-    rows: list[dict[int, float]] = []
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        cells = line.split("#", 1)[0].split()
-        if not cells:
-            continue
-        try:
-            labels.append(float(cells[0]))
-            rows.append({int(index): float(value) for index, _, value in (cell.partition(":") for cell in cells[1:])})
-        except ValueError:
-            raise DataError(f"{path.name}, line {number}: not of the form 'label index:value ...'") from None
-    if not rows:
-        raise DataError(f"data.path: {path} has no rows")
+    labels, rows = _svmlight_rows(path)
     smallest = min((min(row, default=1) for row in rows), default=1)
     largest = max(max(row, default=1) for row in rows)
     if smallest < 1 or (dimension is not None and largest > dimension):
         raise DataError(
             f"{path.name}: index {smallest if smallest < 1 else largest} is outside 1..{dimension or largest}"
+        )
+    if private and dimension is None:
+        raise DataError(
+            f"{path.name}: data.dimension is missing, and in a private run the largest index of a record must not "
+            "decide how long a release is; give the public number of columns"
         )
     columns = dimension or largest
     if columns * len(rows) > _MOST_CELLS:
@@ -180,6 +162,26 @@ def _svmlight(path: Path, dimension: int | None) -> dict[str, Cells]:
         for index, value in row.items():
             x[i, index - 1] = value
     return _matrix(path, x, np.array(labels), {})
+
+
+def _svmlight_rows(path: Path) -> tuple[list[float], list[dict[int, float]]]:
+    labels: list[float] = []
+    rows: list[dict[int, float]] = []
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        cells = line.split("#", 1)[0].split()
+        if not cells:
+            continue
+        try:
+            labels.append(float(cells[0]))
+            pairs = [(int(index), float(value)) for index, _, value in (cell.partition(":") for cell in cells[1:])]
+        except ValueError:
+            raise DataError(f"{path.name}, line {number}: not of the form 'label index:value ...'") from None
+        rows.append(dict(pairs))
+        if len(rows[-1]) < len(pairs):
+            raise DataError(f"{path.name}, line {number}: an index is there twice")
+    if not rows:
+        raise DataError(f"data.path: {path} has no rows")
+    return labels, rows
 
 
 def _matrix(path: Path, x: Any, y: Any, more: Mapping[str, Any]) -> dict[str, Cells]:

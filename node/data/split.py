@@ -5,8 +5,8 @@ Only sizes and labels (Dirichlet) or the named column steer a split; every draw 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -82,14 +82,21 @@ def dirichlet(labels: FloatArray, agents: int, alpha: float, floor: int, random:
     )
 
 
-def by_groups(groups: Sequence[str], agents: int | None) -> tuple[list[Rows], list[str]]:
-    """One agent for each value, in order (as numbers if all are); the first ``agents`` values if that is given."""
-    values = sorted(set(groups), key=_natural(groups))
+def by_groups(
+    groups: Sequence[str], agents: int | None, stated: Sequence[str] | None = None
+) -> tuple[list[Rows], list[str]]:
+    """One agent for each value, in order (as numbers if all are); the first ``agents`` values if that is given.
+
+    ``stated`` are the values in their order, with rows or without; a row of another one is an error that names it.
+    """
+    values = _in_order(groups) if stated is None else list(stated)
     if agents is not None and agents > len(values):
         raise DataError(f"data.agents is {agents}, but the column has {len(values)} values, and each is one agent")
     kept = values[:agents]
     rows: dict[str, list[int]] = {value: [] for value in values}
     for i, value in enumerate(groups):
+        if value not in rows:
+            raise DataError(f"row {i + 1}: the group {value!r} is not in data.levels, which lists the public groups")
         rows[value].append(i)
     return [np.array(rows[value], dtype=np.intp) for value in kept], kept
 
@@ -106,10 +113,11 @@ def hold_out(rows: Rows, share: float, random: np.random.Generator) -> tuple[Row
     return np.sort(order[test:]), np.sort(order[:test])
 
 
-def _natural(values: Sequence[str]) -> Callable[[str], Any]:
+def _in_order(groups: Sequence[str]) -> list[str]:
+    """The different values, as numbers if all are finite ones, else as text; equal numbers ("1", "01") as text."""
+    values = sorted(set(groups))
     try:
-        for value in values:
-            float(value)
+        numbers = {value: float(value) for value in values}
     except ValueError:
-        return str
-    return float
+        return values
+    return sorted(values, key=numbers.__getitem__) if all(map(math.isfinite, numbers.values())) else values

@@ -11,6 +11,7 @@ from coordinator_free.release import FloatArray
 from node.configuration.data import DataSection
 from node.data import split
 from node.data.dealt import Dealt, Shard, metric_of
+from node.data.labels import check_groups
 
 _SPLIT_ASSUMPTIONS = {"dirichlet": ("the agent of each row was drawn from its label (Dirichlet label skew)",)}
 
@@ -30,6 +31,8 @@ class Table:
     group: str = "agent"
     """What an agent is called: "school"."""
     public_assumptions: tuple[str, ...] = ()
+    negative: tuple[str, ...] = ()
+    """The labels that became -1, where they were read from the data."""
     x_test: FloatArray | None = None
     y_test: FloatArray | None = None
     """Published test rows (data.test = "published")."""
@@ -58,6 +61,7 @@ def deal_table(table: Table, section: DataSection, seed: int) -> Dealt:
         record=table.record,
         row_bounds=table.row_bounds,
         label_bound=table.label_bound,
+        negative=table.negative,
         public_assumptions=table.public_assumptions + _SPLIT_ASSUMPTIONS.get(section.split_in_force, ()),
     )
 
@@ -66,7 +70,10 @@ def _parts(table: Table, section: DataSection, random: np.random.Generator) -> t
     kind, rows = section.split_in_force, len(table.y)
     if kind == "column":
         assert table.groups is not None
-        parts, values = split.by_groups(table.groups, section.agents)
+        stated = section.levels.get(section.column or "")
+        if stated is None:
+            check_groups(table.groups, table.group)
+        parts, values = split.by_groups(table.groups, section.agents, stated)
         return parts, [f"{table.group} {value}" for value in values]
     agents = section.agents or len(section.sizes or ())
     if kind == "dirichlet":

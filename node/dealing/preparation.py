@@ -17,6 +17,7 @@ from coordinator_free.clocks import own_rate, own_skew
 from coordinator_free.problem.losses import LossError, loss
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray
+from node.configuration.data import unused_by_source
 from node.configuration.events import check_names
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
@@ -151,6 +152,9 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
         seed = secrets.randbits(63)
     if dealt is None:
         dealt = deal_data(configuration, seed)
+    if dealt.negative:  # what the data decided is written down, so that a prediction can say it
+        data = configuration.data.model_copy(update={"negative": dealt.negative})
+        configuration = configuration.model_copy(update={"data": data})
     graph = network(configuration, dealt, seed)
     check_links(configuration, graph)
     check_names(configuration.event, dealt.names)
@@ -239,7 +243,9 @@ def _problem(configuration: Configuration, x: FloatArray, y: FloatArray, regular
     try:
         return LocalProblem(x, y, loss(configuration.learning.loss), regularisation)
     except LossError as error:
-        raise ConfigurationError(f'learning.loss = "{configuration.learning.loss}": {error}') from None
+        named = "positive" in unused_by_source(configuration.data) or configuration.data.positive is not None
+        remedy = "" if named else "; name the label that becomes 1 in data.positive"
+        raise ConfigurationError(f'learning.loss = "{configuration.learning.loss}": {error}{remedy}') from None
 
 
 def _warnings(configuration: Configuration, records: FloatArray, own: Sequence[tuple[float, float]] = ()) -> list[str]:

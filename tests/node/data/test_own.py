@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import gzip
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -237,3 +238,112 @@ def test_svmlight(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(DataError, match=r"x\.svm"):
             dealt(path, **given, bounds={"*": (-1, 1)})
+
+
+# --- what is missing or unknown is refused, and what is public is stated ---------------------------------------------
+
+
+def refusal(path: Path, **fields: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        dealt(path, **fields)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("label", ["", "?", "NaN", "null", "N/A", "YES", "maybe"])
+def test_a_missing_or_unknown_label_is_no_class(csv: Path, label: str) -> None:
+    csv.write_text(CSV.replace("red,no\n", f"red,{label}\n"))
+    assert f"row 3, column 'ill': the label {label!r}" in refusal(csv, **GIVEN)
+    csv.write_text(CSV.replace(",no\n", f",{label}\n"))
+    if label not in ("YES", "maybe"):
+        assert f"row 2, column 'ill': the label {label!r} stands for a missing value" in refusal(csv, **GIVEN)
+        assert dealt(csv, **GIVEN, negative=(label,)).shards[0].y.tolist() == [1.0, -1.0]
+
+
+def test_labels_of_several_classes_are_listed(csv: Path) -> None:
+    csv.write_text(CSV.replace("red,no\n", "red,never\n"))
+    assert "'never' is none of 'yes', 'no'" in refusal(csv, **GIVEN)
+    assert dealt(csv, **GIVEN, negative=("no", "never")).shards[1].y.tolist() == [-1.0, 1.0]
+    assert "'no' is none of 'yes', 'never'" in refusal(csv, **GIVEN, negative="never")
+
+
+@pytest.mark.parametrize("group", ["", "?", "nan", "NA", "null"])
+def test_a_missing_group_is_no_agent(csv: Path, group: str) -> None:
+    csv.write_text(CSV.replace("ann,0", f"{group},0"))
+    assert f"row 3, column 'who': the group {group!r} stands for a missing value" in refusal(csv, **GIVEN)
+    stated = {**GIVEN, "levels": {**GIVEN["levels"], "who": ("bob", group, "ann")}}
+    assert dealt(csv, **stated).names == ("who bob", f"who {group}", "who ann")
+
+
+def test_missing_labels_and_groups_of_arrays_and_tables(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    given: dict[str, Any] = {"held_out": 0.0, "positive": "1", "column": "who", "row_bound": 9.0}
+    for y, who, words in (
+        ([1.0, 0.0, math.nan], [1.0, 1.0, 2.0], "row 3, column 'y': the label 'nan'"),
+        ([1.0, 0.0, 1.0], [1.0, math.nan, 2.0], "row 2, column 'who': the group 'nan'"),
+    ):
+        np.savez(tmp_path / "x.npz", x=np.ones((3, 1)), y=np.array(y), who=np.array(who))
+        assert words in refusal(tmp_path / "x.npz", source="npz", **given)
+        cells = {"y": y, "who": who}
+        columns = {name: [None if math.isnan(c) else int(c) for c in values] for name, values in cells.items()}
+        parquet.write_table(pyarrow.table({"x": [1.0, 1.0, 1.0], **columns}), tmp_path / "x.parquet")
+        assert words in refusal(tmp_path / "x.parquet", source="parquet", label="y", **given)
+    path = tmp_path / "x.svm"
+    path.write_text("1 1:1\n0 1:1\nnan 1:1\n")
+    fields: dict[str, Any] = {"source": "svmlight", "agents": 1, "dimension": 1, "row_bound": 9.0}
+    assert "row 3, column 'y': the label 'nan'" in refusal(path, **fields, positive="1")
+    assert "row 3, column 'y': nan is not a finite number" in refusal(path, **fields)
+
+
+def test_one_record_does_not_decide_how_long_a_release_is(tmp_path: Path) -> None:
+    path = tmp_path / "x.svm"
+    path.write_text("1 1:0.5 41:1\n-1 2:1\n")
+    given: dict[str, Any] = {"source": "svmlight", "agents": 1, "bounds": {"*": (-1, 1)}}
+    assert "data.dimension is missing" in refusal(path, **given)
+    assert dealt(path, private=False, **given).dimension == 42
+    assert dealt(path, **given, dimension=50).dimension == 51
+    path.write_text("1 1:0.5 1:1\n")
+    assert "line 1: an index is there twice" in refusal(path, **given)
+
+
+def test_what_only_the_file_says_is_a_public_assumption(csv: Path) -> None:
+    assert dealt(csv, **GIVEN).public_assumptions == (
+        "csv: the agents are the values of column 'who' that occur in the file",
+        "csv: the label that becomes -1, 'no', was read from the file",
+    )
+    assert dealt(csv, **GIVEN).negative == ("no",)
+    assert dealt(csv, private=False, **GIVEN).public_assumptions == ()
+    stated = {**GIVEN, "negative": "no", "levels": {**GIVEN["levels"], "who": ("bob", "cid", "ann")}}
+    data = dealt(csv, **stated)
+    assert data.public_assumptions == ()
+    assert data.names == ("who bob", "who cid", "who ann")
+    assert [shard.records for shard in data.shards] == [2, 0, 2]
+    assert dealt(csv, **{**stated, "bounds": {"*": (0, 3)}}).public_assumptions == (
+        "csv: the columns are those of the file",
+    )
+    stated["levels"]["who"] = ("bob", "cid")
+    assert "row 1: the group 'ann' is not in data.levels" in refusal(csv, **stated)
+
+
+def test_a_column_of_words_is_not_asked_for_bounds(csv: Path) -> None:
+    assert (
+        "row 1, column 'colour': 'red' is no number; list its values in data.levels, or put it in data.drop"
+        in refusal(csv, **{**GIVEN, "levels": {}})
+    )
+    csv.write_text(CSV.replace("ann,0", "ann,"))
+    assert "row 3, column 'height': '' is no number; fill the missing value in" in refusal(csv, **GIVEN)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"positive": None, "negative": "no"}, "no effect without data.positive"),
+        ({"negative": ()}, "data.negative is []"),
+        ({"negative": ("no", "yes")}, "without data.positive = 'yes'"),
+        ({"levels": {"colour": ("red", "red")}}, "data.levels.colour is ['red', 'red']"),
+    ],
+)
+def test_words_that_say_nothing_are_refused(csv: Path, change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        DataSection(path=str(csv), **{**GIVEN, **change})

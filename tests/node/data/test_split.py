@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -99,3 +103,14 @@ def test_holding_out_parts_the_rows(count: int, share: float, seed: int) -> None
         assert len(train) >= 1
     if count >= 2 and share > 0:
         assert len(test) == min(max(round(share * count), 1), count - 1)
+
+
+@pytest.mark.parametrize("hashes", ["1", "2"])
+def test_groups_have_one_order(hashes: str) -> None:
+    groups = ["2", "1", "01", "1.0", "10", "1e0"]
+    text = ["b", "nan", "1", "01"]
+    code = f"from node.data.split import by_groups\nprint(by_groups({groups}, None)[1], by_groups({text}, None)[1])"
+    found = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": hashes}, capture_output=True, text=True
+    )
+    assert found.stdout == "['01', '1', '1.0', '1e0', '2', '10'] ['01', '1', 'b', 'nan']\n"

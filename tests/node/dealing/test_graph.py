@@ -9,9 +9,11 @@ import networkx as nx
 import pytest
 
 from node.configuration.events import EventSection, aimed_at
+from node.configuration.public import dump
 from node.configuration.reading import from_table
 from node.dealing.budgets import from_file
 from node.dealing.graph import network
+from node.dealing.preparation import prepare
 from node.dealing.rows import deal_data
 
 
@@ -61,3 +63,12 @@ def test_budgets_and_events_reach_the_agents_that_they_name(tmp_path: Path) -> N
         from_file(path, names, (1.0, 1e-5))
     pause = EventSection.model_validate({"at": 1, "fault": "pause", "target": ["10", 1], "lasting": 1})
     assert aimed_at(pause, 0, names, 1) == (1, 2)
+
+
+def test_labels_0_and_1_are_asked_for_their_words(table: dict[str, Any]) -> None:
+    ring = {**table, "topology": {"kind": "ring"}}
+    with pytest.raises(ValueError, match=r'learning\.loss = "logistic": label 0: .*data\.positive'):
+        prepare(from_table(ring))
+    found = prepare(from_table({**ring, "data": {**table["data"], "positive": "1"}}))
+    assert found.configuration.data.negative == ("0",)
+    assert 'negative = ["0"]' in dump(found.configuration)
