@@ -108,7 +108,7 @@ class DataSection(BaseModel):
     """The unit of privacy in words."""
 
     dimension: int | None = Field(default=None, ge=1)
-    """synthetic: features (100); movielens-100k: features of a film (20); svmlight: columns (needed by a private run)."""
+    """synthetic: features (100); movielens-100k: features of a film (20); svmlight: columns (needed in private)."""
     records: Annotated[tuple[Count, Count], Strict(False)] = (10, 100)
     """Training points of an agent are uniform between these two, both included (synthetic)."""
     flips: float = Field(default=0.05, ge=0, le=0.5)
