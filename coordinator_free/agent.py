@@ -70,6 +70,8 @@ class Setting:
     mechanism: str = "none"
     multipliers: FloatArray = field(default_factory=lambda: np.empty(0))
     clip: float | None = None
+    row_bound: float | None = None
+    """Public bound of every row's norm, in the norm of the mechanism. None: there is none, or an older run."""
     secret: bytes = b""
     run: bytes = b""
     """The run's id; empty where nothing has been dealt yet."""
@@ -123,7 +125,19 @@ class Agent(Protocol):
 
     @abstractmethod
     def charge(self, index: int) -> Mechanism | None:
-        """What release ``index`` costs; None if nothing of the data is in it."""
+        """What release ``index`` costs, and the most noise that it has; None if nothing of the data is in it."""
+
+    def made_with(self, index: int) -> Mechanism | None:
+        """The mechanism of the newest release or of the next one, at the agent's present state.
+
+        Its charge, or one of the same multiplier with a smaller sensitivity, where that follows public models.
+        """
+        return self.charge(index)
+
+    @property
+    def follows_its_model(self) -> bool:
+        """Whether the scale of its noise depends on a public model, so that `made_with` may differ from `charge`."""
+        return False
 
     def noised(self, index: int, vector: FloatArray) -> FloatArray:  # noqa: ARG002
         """The noisy vector in the charged release ``index``: the release's own, unless the agent wraps it."""

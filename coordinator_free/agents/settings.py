@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from coordinator_free.agent import Setting
@@ -15,6 +17,7 @@ class SettingError(ValueError):
 def checked(setting: Setting, charged: int) -> Setting:
     """The setting itself, if an agent whose first ``charged`` releases may be noised can be made of it.
 
+    In a private run no row is longer than the public bound: a longer one is shortened, which no observer can notice.
     Raises `SettingError` naming the setting, the value and what would be accepted.
     """
     neighbours = np.asarray(setting.neighbours)
@@ -37,4 +40,13 @@ def checked(setting: Setting, charged: int) -> Setting:
         raise SettingError(f"{len(setting.multipliers)} noise multipliers for {charged} charged releases: one for each")
     if setting.problem.records and len(setting.secret) == 0:
         raise SettingError(f"agent {setting.agent} has no noise secret")
-    return setting
+    return bounded(setting)
+
+
+def bounded(setting: Setting) -> Setting:
+    """The setting with no row longer than the public bound of a private run; raises `SettingError`."""
+    if setting.row_bound is None or setting.mechanism not in NORMS:
+        return setting
+    if not (np.isfinite(setting.row_bound) and setting.row_bound > 0):
+        raise SettingError(f"row_bound = {setting.row_bound}: accepted are finite numbers > 0, or None")
+    return replace(setting, problem=setting.problem.within(setting.row_bound, NORMS[setting.mechanism]))

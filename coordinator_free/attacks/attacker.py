@@ -20,7 +20,7 @@ from coordinator_free.agent import Setting
 from coordinator_free.algorithm import Algorithm
 from coordinator_free.attacks import membership, recorded_states
 from coordinator_free.attacks.charges import Account
-from coordinator_free.attacks.inversion import Heard, InversionError, Inverted, NotPerturbed, invert
+from coordinator_free.attacks.inversion import Heard, InversionError, Inverted, NotPerturbed, in_force, invert
 from coordinator_free.attacks.likelihood_ratio import FreshNoise, Replacement
 from coordinator_free.attacks.noise_tests import NoiseRow
 from coordinator_free.attacks.recorded_states import Shifts, candidates, shift_scores
@@ -188,8 +188,9 @@ class Attacker:
         )
 
     def _row_bound(self, observed: Observed) -> float | None:
-        """The public bound of a row, where the algorithm has one; clipping needs none."""
-        return observed.code().row_bound if self._private else None
+        """The public bound of a row, where the algorithm or the data have one; clipping needs none."""
+        own = observed.code().row_bound if self._private else None
+        return observed.setting.row_bound if own is None else own
 
     def _fresh(self, agent: int) -> FreshNoise:
         return FreshNoise(self._secret + agent.to_bytes(4, "big"))
@@ -199,7 +200,7 @@ def _rows(observed: Observed, inverted: Sequence[Inverted]) -> list[NoiseRow]:
     rows = []
     before: FloatArray | None = None
     for row in inverted:
-        mechanism = observed.account.mechanism(row.release.index) or row.mechanism
+        mechanism = in_force(observed.account.mechanism(row.release.index), row.mechanism)
         if row.mechanism is not None and mechanism is not None:
             start = np.zeros_like(row.exact) if before is None or before.shape != row.exact.shape else before
             rows.append(

@@ -48,7 +48,13 @@ class CoordinateSteps(Attacker):
     """Coordinate descent: whole runs are made anew, many at once, and their exact likelihood ratio is the score."""
 
     def attack(self, agent: int, trials: int, record: int | None) -> Attempt:
-        """Make whole runs of the agent anew, with either record."""
+        """Make whole runs of the agent anew, with either record.
+
+        Where the noise's scale follows the agent's model, a run made anew would have other scales than the recorded
+        one: each release is held at its recorded state instead.
+        """
+        if self._agents[agent].code().follows_its_model:
+            return super().attack(agent, trials, record)
         world, noise = self._environment(agent), self._fresh(agent)
         at = sampled_states(world, self._agents[agent].vectors(), RUNS, noise)
         worst = worst_alternative(world, at, record=record, row_bound=self._row_bound(self._agents[agent]))

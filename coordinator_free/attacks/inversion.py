@@ -8,13 +8,15 @@ Rules that hold here:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 
 from coordinator_free.agent import Agent
+from coordinator_free.privacy.ledger import covers
 from coordinator_free.privacy.mechanism import GRID, Mechanism
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.release import FloatArray, Release
@@ -33,7 +35,7 @@ class NotPerturbed(InversionError):
 
 @dataclass(frozen=True, eq=False)
 class Inverted:
-    """One release, the value it had before the noise, and the mechanism that was charged (None: no noise).
+    """One release, the value it had before the noise, and the mechanism that its state asks for (None: no noise).
 
     ``noised``: the vector that holds the noise, where that is not the release's own (see `noised_part`).
     """
@@ -52,6 +54,17 @@ class Inverted:
         return said - np.rint(self.exact / GRID) * GRID
 
 
+def in_force(charged: Mechanism | None, asked: Mechanism | None) -> Mechanism | None:
+    """The mechanism that a release has to have, from its charge and from what its public state asks for.
+
+    A charge may name another sensitivity than the state asks for, at the same multiplier: a group is charged before its
+    releases are made, and an agent may be wrong about its own state. Then the state decides.
+    """
+    if charged is None or asked is None:
+        return charged or asked
+    return asked if covers(charged, asked) or covers(asked, charged) else charged
+
+
 def noised_part(agent: Agent, release: Release) -> FloatArray:
     """The noisy vector in a charged release: see `Agent.noised`."""
     return agent.noised(release.index, release.vector)
@@ -61,15 +74,23 @@ class _Recorder:
     """Stands in for an agent's mechanism and notes the exact value that it was given."""
 
     def __init__(self, mechanism: Mechanism) -> None:
-        self._mechanism = mechanism
+        self.mechanism = mechanism
         self.exact: FloatArray | None = None
 
+    def stand_in(self, made_with: Callable[[int], Mechanism | None], index: int) -> Mechanism:
+        """Be what the agent makes release ``index`` with, at its state of this moment."""
+        made = made_with(index)
+        itself = cast("Mechanism", self)
+        if made is not None and made is not itself:
+            self.mechanism = made
+        return itself
+
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._mechanism, name)
+        return getattr(self.mechanism, name)
 
     def perturb(self, vector: FloatArray, stream: Stream) -> FloatArray:
         self.exact = np.array(vector)
-        return self._mechanism.perturb(vector, stream)
+        return self.mechanism.perturb(vector, stream)
 
     def noted(self, release: Release) -> FloatArray:
         """The exact value of ``release``; raises `NotPerturbed` if it was not perturbed here."""
@@ -104,7 +125,7 @@ class Follower:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._charge = agent.charge
+        self._charge, self._made_with = agent.charge, agent.made_with
         self._snapshots: dict[int, dict[str, FloatArray]] = {}
         self._previous: int | None = None
         self._started = False
@@ -117,7 +138,7 @@ class Follower:
         noised = noised_part(self._agent, release)
         playback = _Playback(charged, noised)
         self._move(release, heard, playback)
-        return Inverted(release, playback.noted(release), charged, noised)
+        return Inverted(release, playback.noted(release), playback.mechanism, noised)
 
     def step(self, place: Release, heard: Heard) -> Release:
         """Lead the agent to its next place and let it make its release by its own means."""
@@ -131,10 +152,12 @@ class Follower:
             self._go_on(own, index)
         if mechanism is not None:
             agent.charge = lambda _index: mechanism  # type: ignore[method-assign, assignment, return-value]
+            agent.made_with = partial(mechanism.stand_in, self._made_with)  # type: ignore[method-assign]
         try:
             said = self._say(place, heard)
         finally:
             agent.charge = self._charge  # type: ignore[method-assign]
+            agent.made_with = self._made_with  # type: ignore[method-assign]
         if said is None or said.index != index:
             raise InversionError(f"agent {place.sender} would not have made release {index} there")
         self._snapshots[index], self._previous = agent.snapshot(), index

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coordinator_free.agent import Agent, Setting
-from coordinator_free.attacks.inversion import Heard, invert
+from coordinator_free.attacks.inversion import Heard, in_force, invert
 from coordinator_free.attacks.likelihood_ratio import FreshNoise, Replacement
 from coordinator_free.privacy.mechanism import GRID, Mechanism
 from coordinator_free.release import FloatArray, Release
@@ -61,13 +61,16 @@ def shifts(
     """
     as_is = invert(make(setting), recorded, heard)
     changed = invert(make(replace(setting, problem=replacement.apply(setting.problem))), recorded, heard)
-    found = []
-    for one, other, mechanism in zip(as_is, changed, mechanisms, strict=True):
-        if mechanism is None:
+    found: list[FloatArray] = []
+    made_with: list[Mechanism | None] = []
+    for one, other, charged in zip(as_is, changed, mechanisms, strict=True):
+        if charged is None:
             found.append(one.exact - other.exact)
+            made_with.append(None)
         else:
             found.append((np.rint(one.exact / GRID) - np.rint(other.exact / GRID)) * GRID)
-    return Shifts(tuple(found), tuple(mechanisms))
+            made_with.append(in_force(charged, one.mechanism))
+    return Shifts(tuple(found), tuple(made_with))
 
 
 def candidates(

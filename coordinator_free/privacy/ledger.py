@@ -6,6 +6,8 @@ Rules that hold here:
 - An index of a run is charged at most once, and only in rising order. What is charged is spent, sent or not.
 - A run may charge what was admitted, release by release, and nothing else: what the ledger was made for, or, later, a
   plan whose cost together with everything charged before stays within the budget.
+- A release may be charged a smaller sensitivity than planned, at the same multiplier: it costs the same, and its noise
+  follows a public model.
 - Where there is a budget, a release without a mechanism is one that holds nothing of the data; it costs nothing, and
   it has to be planned as such.
 """
@@ -60,6 +62,21 @@ class Charge:
         return self.last - self.first + 1
 
 
+def covers(planned: Mechanism | None, mechanism: Mechanism | None) -> bool:
+    """Whether ``mechanism`` is the planned one, or the same with a smaller sensitivity at the same multiplier.
+
+    Noise in an objective has no smaller sensitivity: it does not follow a public model.
+    """
+    if planned is None or mechanism is None or planned == mechanism or "jacobian" in planned.describe():
+        return planned == mechanism
+    alike = {**planned.describe(), "sensitivity": None, "scale": None}
+    return (
+        alike == {**mechanism.describe(), "sensitivity": None, "scale": None}
+        and mechanism.sensitivity <= planned.sensitivity
+        and math.isclose(mechanism.multiplier, planned.multiplier, rel_tol=1e-12)
+    )
+
+
 @dataclass(frozen=True)
 class Plan:
     """The mechanism of each release of a run, in groups of consecutive equal ones."""
@@ -86,10 +103,10 @@ class Plan:
         return [mechanism for count, mechanism in self.groups for _ in range(count)]
 
     def within(self, first: int, last: int, mechanism: Mechanism | None) -> bool:
-        """Whether every index from ``first`` to ``last`` is planned with ``mechanism``."""
+        """Whether every index from ``first`` to ``last`` may be charged ``mechanism``: see `covers`."""
         start = 0
         for count, planned in self.groups:
-            if first < start + count and last >= start and planned != mechanism:
+            if first < start + count and last >= start and not covers(planned, mechanism):
                 return False
             start += count
         return last < start

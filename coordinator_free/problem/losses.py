@@ -104,6 +104,23 @@ class Loss(ABC):
         """A bound of every record gradient's norm, where rows have at most the norm ``row_bound`` (same norm)."""
         return self.slope_bound * row_bound
 
+    def gradient_spread(self, model_norm: float, row_bound: float, norm: str = "l2") -> float:  # noqa: ARG002
+        """How far apart, in ``norm``, the gradients of any two records can be at one model.
+
+        It does not decrease as the model gets longer. A loss that knows nothing better has twice the longest gradient,
+        for every model.
+
+        Parameters
+        ----------
+        model_norm
+            The model's size, 0 or more: Euclidean for "l2", its largest coordinate for "l1".
+        row_bound
+            The largest ``norm`` of a row.
+        norm
+            "l1" or "l2".
+        """
+        return 2.0 * self.lipschitz(row_bound)
+
 
 @dataclass(frozen=True)
 class Logistic(Loss):
@@ -132,6 +149,17 @@ class Logistic(Loss):
         """sigmoid(z) sigmoid(-z), shape (m,)."""
         curvature: FloatArray = _sigmoid(y * prediction) * _sigmoid(-y * prediction)
         return curvature
+
+    def gradient_spread(self, model_norm: float, row_bound: float, norm: str = "l2") -> float:
+        """R for the zero model, and up to 2 R as the model gets long, R the ``row_bound``.
+
+        With v = -y x a gradient is sigmoid(v . theta) v, and |v . theta| is at most b = R |theta|. In L1 each gradient
+        is at most R sigmoid(b) long. In L2 see `logistic_spread`.
+        """
+        reach = row_bound * model_norm
+        if norm == "l1":
+            return 2.0 * row_bound / (1.0 + math.exp(-reach))
+        return row_bound * logistic_spread(reach)
 
     def score(self, theta: FloatArray, x: FloatArray, y: FloatArray) -> float:
         """Accuracy of the sign; a prediction of exactly zero is a coin toss and counts one half."""
@@ -212,6 +240,14 @@ class SigmoidSquared(Loss):
         curvature: FloatArray = 2.0 * right * (1.0 - right) ** 2 * (3.0 * right - 1.0)
         return curvature
 
+    def gradient_spread(self, model_norm: float, row_bound: float, norm: str = "l2") -> float:  # noqa: ARG002
+        """Twice the steepest slope that a row reaches: from R/2 for the zero model to 16/27 R, R the ``row_bound``.
+
+        The slope's size 2 t (1 - t)^2 rises up to t = 1/3 and falls from there, and t is at least sigmoid(-R |theta|).
+        """
+        least = max(1.0 / 3.0, math.exp(-row_bound * model_norm) / (1.0 + math.exp(-row_bound * model_norm)))
+        return 4.0 * row_bound * least * (1.0 - least) ** 2
+
     def score(self, theta: FloatArray, x: FloatArray, y: FloatArray) -> float:
         """Accuracy of the sign."""
         return LOGISTIC.score(theta, x, y)
@@ -272,6 +308,40 @@ def _sigmoid(x: FloatArray) -> FloatArray:
     odds = np.exp(np.minimum(x, _LARGEST_EXPONENT))
     chance: FloatArray = odds / (odds + 1.0)
     return chance
+
+
+def logistic_spread(b: float) -> float:
+    """S(b) = max over 0 <= u <= 1 of 2 sigmoid(b u) sqrt(1 - u^2), rounded up by less than 1e-11; b >= 0.
+
+    It is the diameter of G = {sigmoid(b v_1) v : |v| <= 1}, the logistic record gradients at a model of length b with
+    rows of length at most 1. The two points (u, +-sqrt(1 - u^2)) are that far apart. No two points are further apart,
+    because G lies in the ball of radius h = S(b)/2 around (c, 0), with u the maximiser, p = sigmoid(b u), c = p u:
+
+    - For v_1 = s the squared distance from the centre is at most D(s) = q^2 - 2 c q s + c^2, q = sigmoid(b s), and
+      D(u) = h^2. The maximiser satisfies u = b (1 - p)(1 - u^2), so c <= b p (1 - p) <= b/4. At
+      u = sqrt(1/2) the slope is negative, since b/(1 + exp(b u)) < 0.4 there, so u^2 < 1/2.
+    - For s >= 0: D'(s) = 2 q (L(s) - c) with L(s) = b (1 - q)(q - c s), L(u) = c. L falls, because
+      2 q - 1 = tanh(b s/2) >= s tanh(b/2) >= c s: c <= b/4 <= tanh(b/2) up to b = 3.8, and c < u < 0.71 beyond. So D is
+      largest at u.
+    - For s = -t < 0: D(s) <= D(0) if 2 c t <= (1/4 - q^2)/q. With z = b t and e = exp(z) the right side is
+      (e - 1)(e + 3)/(4 (e + 1)), convex in z with slope 1/2 at 0, and the left side is at most z/2.
+
+    log sigmoid(b u) + log(1 - u^2)/2 is concave in u, its second derivative at most -1: a point with slope g is within
+    g^2/2 of the maximum. S does not decrease in b.
+    """
+    low, high = 0.0, 0.75
+    for _ in range(40):
+        u = (low + high) / 2.0
+        low, high = (u, high) if _spread_slope(b, u) > 0.0 else (low, u)
+    u = low
+    gap = _spread_slope(b, u) ** 2 / 2.0
+    largest = -math.log1p(math.exp(-b * u)) + math.log1p(-u * u) / 2.0 + gap
+    return min(2.0, 2.0 * math.exp(largest) * (1.0 + 1e-12))
+
+
+def _spread_slope(b: float, u: float) -> float:
+    """The derivative of log sigmoid(b u) + log(1 - u^2)/2 in u."""
+    return b / (1.0 + math.exp(min(b * u, _LARGEST_EXPONENT))) - u / (1.0 - u * u)
 
 
 def loss(name: str) -> Loss:

@@ -105,6 +105,14 @@ class LocalProblem:
             limits = self._limits[clip, norm] = -largest, largest
         return limits
 
+    def within(self, row_bound: float, norm: str) -> LocalProblem:
+        """The same problem, rows longer than ``row_bound`` (in ``norm``) shortened to it; itself where none is."""
+        norms = self._row_norms[norm]
+        if not (norms > row_bound * (1.0 + 1e-9)).any():
+            return self
+        x = self.x * (row_bound / np.maximum(norms, row_bound))[:, None]
+        return LocalProblem(x, self.y, self.loss, self.regularisation)
+
     def value(self, theta: FloatArray) -> float:
         """L_i(theta)."""
         fit = float(np.mean(self.loss.values(theta, self.x, self.y))) if self.records else 0.0

@@ -23,6 +23,7 @@ from coordinator_free.privacy.families import NORMS, mechanism
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.problem.losses import Loss
 from coordinator_free.problem.objective import LocalProblem
+from coordinator_free.problem.public_model import PublicModelSensitivity
 from coordinator_free.release import FloatArray
 from topology.network import Network
 
@@ -61,12 +62,16 @@ class Crowd:
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """A private crowd: each agent's secret, and one noise multiplier for each of its releases."""
+    """A private crowd: each agent's secret, and one noise multiplier for each of its releases.
+
+    ``row_bound``: the public bound of every row's norm; where it is given, noise follows the agents' last releases.
+    """
 
     mechanism: str
     multipliers: FloatArray
     clip: float
     secrets: list[bytes]
+    row_bound: float | None = None
 
 
 def run_coordinate_descent(
@@ -94,6 +99,7 @@ def run_coordinate_descent(
     pulls = mu * confidences
     steps = 1.0 / (1.0 + pulls * smoothness)
     row_norms = None if noise is None else _row_norms(crowd.x, NORMS[noise.mechanism])
+    moved_by = None if noise is None else _sensitivity(crowd, noise)
     models = np.zeros((n, p))
     while True:
         earliest = np.minimum.reduceat(ticks[mixing.indices], first_neighbour)
@@ -108,14 +114,23 @@ def run_coordinate_descent(
         moved -= gradients
         moved *= a
         moved += (1.0 - a) * own
-        if noise is not None:
-            _perturb(moved, awake, done, crowd, noise, steps * pulls)
+        if noise is not None and moved_by is not None:
+            gains = steps[awake] * pulls[awake] * np.array([moved_by.at(model) for model in own])
+            _perturb(moved, awake, done, crowd, noise, gains)
         models[awake] = moved
         done[awake] += 1
         ticks[awake[done[awake] == updates]] = np.inf
         for i in awake[done[awake] < updates].tolist():
             ticks[i] += next(clocks[i])
     return models
+
+
+def _sensitivity(crowd: Crowd, noise: Noise) -> PublicModelSensitivity:
+    """Of every agent; raises ValueError for a row that is longer than the public bound."""
+    norm = NORMS[noise.mechanism]
+    if noise.row_bound is not None and (_row_norms(crowd.x, norm) > noise.row_bound * (1.0 + 1e-9)).any():
+        raise ValueError(f"row_bound = {noise.row_bound:g}: a row is longer")
+    return PublicModelSensitivity(crowd.loss, noise.clip, norm, noise.row_bound)
 
 
 def _row_norms(x: FloatArray, norm: str) -> FloatArray:
@@ -145,12 +160,15 @@ def _gradients(
 
 
 def _perturb(moved: FloatArray, awake: IntArray, done: IntArray, crowd: Crowd, noise: Noise, gains: FloatArray) -> None:
-    """Noise each agent's release in place, as its own agent would."""
+    """Noise each agent's release in place, as its own agent would.
+
+    ``gains``: by how much one record moves the sum of an awake agent's gradients, times its step.
+    """
     records = crowd.records
     for row, i in enumerate(awake.tolist()):
         if records[i] == 0:
             continue
-        sensitivity = float(gains[i]) * 2.0 * noise.clip / int(records[i])
+        sensitivity = float(gains[row]) / int(records[i])
         index = int(done[i])
         charge = mechanism(noise.mechanism, sensitivity, float(noise.multipliers[index]), moved.shape[1])
         moved[row] = charge.perturb(moved[row], Stream(noise.secrets[i], index))

@@ -4,6 +4,8 @@ Rules that hold here:
 - No release leaves the process before its charge is on disk.
 - Charges are reserved in groups, so that a fast clock does not wait for the disk; what was reserved and not sent is
   spent all the same. A group is at most a twentieth of the budgeted releases.
+- A charge of one release names the noise that it was made with. A group is charged before its releases are made, and
+  names the largest noise that they may have; the multiplier, and so the cost, is the same.
 - Each start of a process draws a nonce from the operating system, and it is on disk before anything is drawn from it.
 """
 
@@ -13,7 +15,7 @@ import os
 from typing import Any
 
 from coordinator_free.agent import Agent
-from coordinator_free.privacy.ledger import Plan
+from coordinator_free.privacy.ledger import Plan, covers
 from coordinator_free.privacy.noise import NONCE_BYTES, Start
 from node.folder.ledger import LedgerFile
 from node.folder.public import PublicNumbers
@@ -62,6 +64,8 @@ class Charger:
             last, mechanism = self._plan.alike(self._next)
             if record:
                 last = self._next
+            if last == self._next == index:
+                mechanism = self._agent.made_with(index)
             self._ledger.reserve(self._next, last, mechanism, extra={"run": self._run, **record})
             self._next = last + 1
 
@@ -72,7 +76,7 @@ class Charger:
         """
         charged = [self._ledger.ledger.charged(self._run, index) for index in range(first, self._next)]
         costs = [self._agent.charge(index) for index in range(first, self._next)]
-        return all(c is not None and c.mechanism == cost for c, cost in zip(charged, costs, strict=True))
+        return all(c is not None and covers(cost, c.mechanism) for c, cost in zip(charged, costs, strict=True))
 
     def records(self) -> list[dict[str, Any]]:
         """All charges of this run as they were written, in order."""

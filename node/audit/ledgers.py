@@ -28,7 +28,7 @@ def ledgers(evidence: Evidence) -> Part[LedgerReport]:
             release if expected.get(release.index) is None else replace(release, vector=noised_part(code, release))
             for release in recording.said.get(agent, recording.of(agent))
         ]
-        found += check_charges(agent, releases, account, expected)
+        found += check_charges(agent, releases, account, expected, follows=code.follows_its_model)
         charged += sum(charge.last - charge.first + 1 for charge in account.charges)
         heard += len(recording.of(agent))
     findings = (*evidence.unreadable, *dict.fromkeys(found))

@@ -14,8 +14,10 @@ import numpy.typing as npt
 
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.clocks import own_rate, own_skew
+from coordinator_free.privacy.families import NORMS
 from coordinator_free.problem.losses import LossError, loss
 from coordinator_free.problem.objective import LocalProblem
+from coordinator_free.problem.public_model import ROUNDING
 from coordinator_free.release import FloatArray
 from node.configuration.data import unused_by_source
 from node.configuration.events import check_names
@@ -72,6 +74,16 @@ class Preparation:
             return None
         return self.own_budgets[agent] if self.own_budgets else (privacy.epsilon or 0.0, privacy.delta or 0.0)
 
+    @property
+    def row_bound(self) -> float | None:
+        """Public bound of every row's norm, in the mechanism's norm; None where there is none."""
+        return row_bound(self.configuration, self.dealt)
+
+    @property
+    def clip(self) -> float | None:
+        """The clipping norm in force: no larger than the longest gradient that rows within their bound have."""
+        return clip_in_force(self.configuration, self.dealt)
+
     @cached_property
     def _bought(self) -> dict[tuple[float, float], FloatArray]:
         """The multipliers that each agent's own budget buys."""
@@ -113,7 +125,8 @@ class Preparation:
             seed=self.seed,
             mechanism=c.privacy.mechanism,
             multipliers=tuple(float(m) for m in bought),
-            clip=c.privacy.clip,
+            clip=self.clip,
+            row_bound=self.row_bound,
             budget=budget,
             record=self.dealt.record,
             metric=loss(c.learning.loss).metric,
@@ -176,7 +189,11 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
         regularisations=regularisations,
         smoothness=np.array([smoothness(configuration, dealt, problem) for problem in problems] if stepped else []),
         multipliers=multipliers(configuration, dealt.dimension),
-        warnings=(*_warnings(configuration, records, own), *foreseen(configuration, graph)),
+        warnings=(
+            *_warnings(configuration, records, own),
+            *_idle_clip(configuration, dealt),
+            *foreseen(configuration, graph),
+        ),
         membership=membership(configuration.event, dealt.names, seed),
         arrangement=arrangement(configuration, graph, [int(m) for m in records], dealt),
     )
@@ -208,6 +225,19 @@ def _own_budgets(configuration: Configuration, dealt: Dealt, seed: int) -> tuple
             "(epsilon 0) and everybody wait for it in every round; use an asynchronous algorithm"
         )
     return tuple(own)
+
+
+def row_bound(configuration: Configuration, dealt: Dealt) -> float | None:
+    """Public bound of every row's norm, in the norm of the mechanism; None where there is none."""
+    return dealt.row_bounds.get(NORMS[configuration.privacy.mechanism]) if configuration.private else None
+
+
+def clip_in_force(configuration: Configuration, dealt: Dealt) -> float | None:
+    """``privacy.clip``, or the longest gradient that the loss has with rows within their public bound."""
+    clip, bound = configuration.privacy.clip, row_bound(configuration, dealt)
+    if clip is None or bound is None:
+        return clip
+    return min(clip, loss(configuration.learning.loss).lipschitz(bound * ROUNDING))
 
 
 def confidences(records: Sequence[int] | FloatArray) -> FloatArray:
@@ -288,6 +318,17 @@ def _warnings(configuration: Configuration, records: FloatArray, own: Sequence[t
     if configuration.run.simulation:
         found.append("run.simulation = true: a holder of run.seed can compute the noise")
     return found
+
+
+def _idle_clip(configuration: Configuration, dealt: Dealt) -> list[str]:
+    """The warning of a clip that is longer than any gradient."""
+    clip, longest = configuration.privacy.clip, clip_in_force(configuration, dealt)
+    if clip is None or longest is None or clip <= longest * (1.0 + 1e-6):
+        return []
+    return [
+        f"privacy.clip = {clip:g} cuts nothing: with rows within their public bound no gradient of the "
+        f'"{configuration.learning.loss}" loss is longer than {longest:g}, and the noise is that for {longest:g}'
+    ]
 
 
 def _named(agents: npt.NDArray[np.int64], most: int = 10) -> str:

@@ -100,10 +100,14 @@ class PublicNumbers:
     multipliers: tuple[float, ...]
     """Noise scales, one a charged release, in units of its sensitivity; empty without a mechanism."""
     clip: float | None
+    """The clipping norm in force: no larger than what the loss can do with rows within the public bound."""
     budget: tuple[float, float] | None
     """(epsilon, delta), epsilon 0 if the agent only listens; None without a mechanism."""
     network: NetworkNumbers
     membership: MembershipNumbers = field(default_factory=MembershipNumbers)
+    row_bound: float | None = None
+    """Public bound of every row's norm, in the norm of the mechanism; sensitivities follow public models where it is
+    given. None: there is none, or an older run, whose sensitivities hold for all models."""
     name: str = ""
     confidence: float = 1.0
     """c_i."""

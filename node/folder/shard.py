@@ -104,6 +104,7 @@ def setting(rows: Rows, public: PublicNumbers, secret: bytes, starts: tuple[Star
         mechanism=public.mechanism,
         multipliers=np.array(public.multipliers, dtype=np.float64),
         clip=public.clip,
+        row_bound=public.row_bound,
         secret=secret,
         run=public.run,
         starts=starts,

@@ -384,7 +384,8 @@ class Admm(Algorithm):
     def row_bound(self) -> float:
         """Public bound R of the rows' L2 norm: ``clip`` (default 1) bounds the record gradients, slope times row."""
         clip = 1.0 if self._setting.clip is None else self._setting.clip
-        return clip / self._problem.loss.slope_bound
+        bound, public = clip / self._problem.loss.slope_bound, self._setting.row_bound
+        return bound if public is None else min(bound, public)
 
     def _gradient_shift(self) -> float:
         """2 C L / m: how far C times the mean gradient moves when one record is replaced."""

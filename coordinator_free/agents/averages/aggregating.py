@@ -99,7 +99,7 @@ class Aggregating(Algorithm):
 
     def __init__(self, setting: Setting, stages: int) -> None:
         self._setting = checked(setting, self.charged(setting.updates))
-        self._problem = setting.problem
+        self._problem = self._setting.problem
         learning = setting.learning
         self._stages = stages
         self._kind = _kind(learning)
@@ -300,7 +300,8 @@ class Aggregating(Algorithm):
     def _begin(self, stage: int) -> None:
         value, noise = self._contribution(stage)
         aggregator = self._aggregator
-        noise = None if noise is None else self.charge(self._next)  # the same, as an auditor may exchange it
+        # Of the same multiplier, at the public model; an auditor may exchange it.
+        noise = None if noise is None else self.made_with(self._next)
         stream = Stream(self._secret(stage), stage) if noise is not None else None
         if isinstance(aggregator, Flood):
             if noise is not None and stream is not None:

@@ -7,7 +7,9 @@ and the model is the last iterate, or the mean of the last half. Momentum and me
 they cost no privacy, and with momentum fewer noisy rounds are needed. So is the common model: every agent has it.
 
 One record moves agent j's gradient by 2G/n_j, and the sum by 2G/n (Kang, Liu and Wang, section 3); the observer decides
-which of them counts.
+which of them counts. Where rows have a public bound and every release is seen, the noise's scale follows what one
+record can do at the common model, which is public. In a masked sum it does not: there the noise of one agent protects
+the others too, and a neighbour may lead agents to different models.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from coordinator_free.agents.averages.aggregating import Aggregating, Aggregatin
 from coordinator_free.algorithm import Settings
 from coordinator_free.privacy.families import NORMS
 from coordinator_free.privacy.mechanism import Mechanism, boxed
+from coordinator_free.problem.public_model import PublicModelSensitivity
 from coordinator_free.release import FloatArray
 
 
@@ -56,6 +59,9 @@ class GradientDescent(Aggregating):
             raise AggregationError(f"learning.momentum = {self._momentum:g}: accepted are 0 and more, below 1")
         self._tail = setting.learning.get("iterate") == "tail"
         super().__init__(setting, setting.updates)
+        norm = NORMS.get(setting.mechanism)
+        bound = setting.row_bound if norm is not None else None
+        self._moved = PublicModelSensitivity(self._problem.loss, float(setting.clip or 0.0), norm or "l2", bound)
 
     @staticmethod
     def charged(updates: int) -> int:
@@ -73,10 +79,21 @@ class GradientDescent(Aggregating):
         return gradient, self._stage_charge(stage) if self._private else None
 
     def _stage_charge(self, stage: int) -> Mechanism | None:
-        if not self._private:
-            return None
+        return self._mechanism(stage, self._moved.largest) if self._private else None
+
+    @property
+    def follows_its_model(self) -> bool:
+        return self._private and self._observer == "releases" and self._moved.follows
+
+    def made_with(self, index: int) -> Mechanism | None:
+        charge = self.charge(index)
+        if charge is None or not self.follows_its_model or index not in (self._next, self._own_last):
+            return charge
+        return self._mechanism(self._place(index)[0], self._moved.at(self._iterate))
+
+    def _mechanism(self, stage: int, moved: float) -> Mechanism:
+        """Of one average, where one record moves the sum of an agent's gradients by ``moved``."""
         multiplier = float(self._setting.multipliers[stage])
-        moved = 2.0 * float(self._setting.clip or 0.0)
         share = float(self._shares[self._setting.agent])
         own, total = self._problem.records, sum(self._sizes)
         if self._observer == "sum":

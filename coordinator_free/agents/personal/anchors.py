@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.settings import SettingError
+from coordinator_free.agents.settings import SettingError, bounded
 from coordinator_free.algorithm import Positive, Settings
 from coordinator_free.privacy.families import NORMS, mechanism
 from coordinator_free.privacy.gaussian_objective_perturbation import (
@@ -32,6 +32,7 @@ from coordinator_free.privacy.gaussian_objective_perturbation import (
 from coordinator_free.privacy.mechanism import GRID, Mechanism, boxed
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation, jacobian_loss, penalised
 from coordinator_free.problem import losses
+from coordinator_free.problem.public_model import PublicModelSensitivity
 from coordinator_free.problem.solver import FIXED_STEPS, LocalSolver
 from coordinator_free.release import FloatArray
 
@@ -69,7 +70,7 @@ class Anchor:
 
     - ``local``: the local model, unprotected; no private run accepts it.
     - ``gradient``: -anchor_scale times the mean clipped gradient at zero, plus noise. Sensitivity
-      anchor_scale 2 clip / m_i in the mechanism's norm.
+      anchor_scale 2 clip / m_i in the mechanism's norm, or less where rows have a public bound.
     - ``output-perturbation``: the local model at lambda = anchor_regularisation / m_i, plus noise. The local loss is
       2 lambda strongly convex, so the sensitivity is clip / (lambda m_i) in L2 (Chaudhuri et al. 2011, Corollary 8).
     - ``objective-perturbation``: the exact minimiser of the local loss plus a noisy linear term.
@@ -77,7 +78,7 @@ class Anchor:
     """
 
     def __init__(self, setting: Setting) -> None:
-        self._setting = setting
+        self._setting = setting = bounded(setting)
         self._problem = setting.problem
         kind = str(setting.learning.get("anchor", "local" if setting.mechanism == "none" else "gradient"))
         if kind not in KINDS:
@@ -167,10 +168,16 @@ class Anchor:
         setting, records = self._setting, self._problem.records
         clip = float(setting.clip or math.nan)
         if self._kind == "gradient":
-            exact = self._scale * 2.0 * clip / records
+            norm = NORMS[setting.mechanism]
+            moved = PublicModelSensitivity(self._problem.loss, clip, norm, setting.row_bound).at(self._zero)
+            exact = self._scale * moved / records
         else:
             exact = (clip / records + SOLVED) / self._lambda  # the solver's own error moves it too
         return mechanism(setting.mechanism, exact, float(setting.multipliers[0]), setting.dimension)
+
+    @property
+    def _zero(self) -> FloatArray:
+        return np.zeros(self._setting.dimension)
 
     def vector(self, charge: Mechanism | None) -> FloatArray:
         """The anchor, shape (p,): the vector of release 0, which costs ``charge``."""
@@ -184,7 +191,7 @@ class Anchor:
         if self._kind == "output-perturbation":
             exact = self._minimise(2.0 * self._lambda, np.zeros(setting.dimension))
         else:
-            zero, norm = np.zeros(setting.dimension), NORMS.get(setting.mechanism)
+            zero, norm = self._zero, NORMS.get(setting.mechanism)
             clip = float(setting.clip or math.nan)
             plain = replace(problem, regularisation=0.0)
             exact = -self._scale * (plain.gradient(zero) if norm is None else plain.clipped_gradient(zero, clip, norm))

@@ -33,7 +33,7 @@ class Asynchronous(Algorithm):
 
     def __init__(self, setting: Setting, charged: int) -> None:
         self._setting = checked(setting, charged)
-        self._problem = setting.problem
+        self._problem = self._setting.problem
         self._present = Present(setting.weights, setting.neighbours, setting.learning.get("absent", ()))
         self._place = {j: k for k, j in enumerate(setting.neighbours)}
         self._models = np.zeros((len(setting.neighbours), setting.dimension))

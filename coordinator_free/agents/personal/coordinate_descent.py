@@ -7,7 +7,8 @@ At its tick agent i takes one gradient step on its block of the graph-regularise
 
 with a = 1 / (1 + mu c_i L), L the smoothness of L_i: a public number whenever there is a mechanism. Only the mean of
 the clipped record gradients depends on the data, so a release, seen as a function of one record, moves by at most
-a mu c_i 2 clip / m_i in the norm of the clip.
+a mu c_i 2 clip / m_i in the norm of the clip. Where rows have a public bound it may move less, by how much depends on
+the agent's last release, which is public: the noise's scale follows that, and its multiplier is the same throughout.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from coordinator_free.algorithm import Attack, Positive, Settings
 from coordinator_free.privacy.families import NORMS, mechanism
 from coordinator_free.privacy.mechanism import REACH, Mechanism
 from coordinator_free.privacy.noise import Streams
+from coordinator_free.problem.public_model import PublicModelSensitivity
 from coordinator_free.release import FloatArray, Release
 
 
@@ -63,8 +65,12 @@ class CoordinateDescent(Asynchronous):
         self._norm = NORMS.get(setting.mechanism)
         self._clip = setting.clip or math.nan
         self._private = self._norm is not None and self._problem.records > 0
+        self._moved = PublicModelSensitivity(
+            self._problem.loss, self._clip, self._norm or "l2", setting.row_bound if self._norm is not None else None
+        )
         self._noise = Streams(setting.secret, setting.starts)
-        self._charges: dict[float, Mechanism] = {}  # by noise multiplier: most releases have the same
+        self._charges: dict[tuple[float, float], Mechanism] = {}  # by multiplier and what a record moves
+        self._made: Mechanism | None = None
         self._start = str(setting.learning.get("start", "zero"))
         if self._start not in ("zero", "local", "neighbours"):
             raise SettingError(f"learning.start = {self._start!r}: accepted are zero, local and neighbours")
@@ -92,9 +98,10 @@ class CoordinateDescent(Asynchronous):
         model -= gradient
         model *= self._step
         model += (1.0 - self._step) * self._model
-        charge = self.charge(self._next)
-        if charge is not None:
-            model = charge.perturb(model, self._noise[self._next])
+        made = self.made_with(self._next)
+        if made is not None:
+            model = made.perturb(model, self._noise[self._next])
+        self._made = made
         return self._say(model)
 
     def _reachable(self, mixture: FloatArray) -> FloatArray:
@@ -104,13 +111,29 @@ class CoordinateDescent(Asynchronous):
             np.fmin(mixture, REACH, out=mixture)
         return mixture
 
+    @property
+    def follows_its_model(self) -> bool:
+        return self._private and self._moved.follows
+
     def charge(self, index: int) -> Mechanism | None:
         if not self._private or index >= self._setting.updates:
             return None
+        return self._mechanism(index, self._moved.largest)
+
+    def made_with(self, index: int) -> Mechanism | None:
+        if self.follows_its_model:
+            if index == self._next < self._setting.updates:
+                return self._mechanism(index, self._moved.at(self._model))
+            if index == self._own_last and self._made is not None:
+                return self._made
+        return self.charge(index)
+
+    def _mechanism(self, index: int, moved: float) -> Mechanism:
+        """Of a release, where one record moves the sum of the gradients by ``moved``."""
         multiplier = float(self._setting.multipliers[index])
-        charge = self._charges.get(multiplier)
-        if charge is None:
-            sensitivity = self._step * self._pull * 2.0 * self._clip / self._problem.records
-            charge = mechanism(self._setting.mechanism, sensitivity, multiplier, self._setting.dimension)
-            self._charges[multiplier] = charge
-        return charge
+        found = self._charges.get((multiplier, moved))
+        if found is None:
+            sensitivity = self._step * self._pull * moved / self._problem.records
+            found = mechanism(self._setting.mechanism, sensitivity, multiplier, self._setting.dimension)
+            self._charges[multiplier, moved] = found
+        return found

@@ -22,6 +22,7 @@ from coordinator_free.agents.personal.anchors import Anchor, AnchorSettings, idl
 from coordinator_free.agents.personal.coordinate_descent import CoordinateDescent
 from coordinator_free.agents.settings import SettingError
 from coordinator_free.algorithm import PARAMETER, Attack, Count, Positive, Settings
+from coordinator_free.privacy.families import NORMS
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.release import FloatArray, Release
 
@@ -73,6 +74,7 @@ class WarmStart(CoordinateDescent):
                 multipliers=setting.multipliers[:1],
                 mechanism=family,
                 clip=learning.get("warm_clip", setting.clip),
+                row_bound=setting.row_bound if NORMS.get(family) == NORMS.get(setting.mechanism) else None,
             )
         )
         self._anchor: FloatArray | None = None
@@ -132,6 +134,9 @@ class WarmStart(CoordinateDescent):
         if index == 0:
             return self._anchored.charge()
         return super().charge(index) if index >= self._warm else None
+
+    def made_with(self, index: int) -> Mechanism | None:
+        return super().made_with(index) if index >= self._warm else self.charge(index)
 
     def restore(self, state: Mapping[str, FloatArray], next_index: int) -> None:
         super().restore(state, next_index)

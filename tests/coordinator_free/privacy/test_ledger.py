@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.ledger import LARGEST_GROUP, Budget, Charge, Ledger, LedgerError, Plan
 from coordinator_free.privacy.mechanism import Mechanism
-from coordinator_free.privacy.mechanisms import Gaussian, Laplace
+from coordinator_free.privacy.mechanisms import GammaNorm, Gaussian, Laplace
+from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
 
 TENTH = Laplace(1.0, 10.0)
 FIFTH = Laplace(1.0, 5.0)
@@ -96,6 +97,27 @@ def test_another_mechanism_than_planned_is_refused(other: Mechanism | None) -> N
     for first, last, mechanism in ((0, 0, other), (1, 3, TENTH), (2, 4, None), (3, 4, FIFTH), (60, 60, None)):
         with pytest.raises(LedgerError, match="planned with another mechanism"):
             ledger.check("a", first, last, mechanism, plain)
+
+
+def test_a_smaller_sensitivity_at_the_same_multiplier_may_be_charged_and_nothing_else() -> None:
+    ledger = Ledger(Budget(9.0, 0.0))
+    planned = GammaNorm(1.0, 10.0, 3)
+    ledger.admit("a", [planned] * 60, lambda *_: 1.0)
+    ledger.check("a", 0, 0, GammaNorm(0.3, 3.0, 3), never)
+    for other in (
+        GammaNorm(0.3, 2.9, 3),  # less noise than that sensitivity needs
+        GammaNorm(0.3, 3.1, 3),
+        GammaNorm(1.1, 11.0, 3),
+        GammaNorm(0.3, 3.0, 4),
+        Gaussian(0.3, 3.0),
+        None,
+    ):
+        with pytest.raises(LedgerError, match="planned with another mechanism"):
+            ledger.check("a", 0, 0, other, plain)
+    hidden = ObjectivePerturbation(1.0, 10.0, 0.1, 3)
+    ledger.admit("b", [hidden] * 60, lambda *_: 1.0)
+    with pytest.raises(LedgerError, match="planned with another mechanism"):
+        ledger.check("b", 0, 0, ObjectivePerturbation(0.3, 3.0, 0.1, 3), plain)
 
 
 def test_a_group_is_at_most_a_twentieth() -> None:
