@@ -61,6 +61,7 @@ def test_a_configuration_is_built_from_sections_and_refused_in_one_line() -> Non
     assert example.privacy.epsilon == 1
 
 
+@pytest.mark.processes
 def test_a_run_gives_its_models_releases_ledgers_and_results(ran: sottovoce.Run) -> None:
     assert ran.agents == 6
     assert ran.failures == []
@@ -81,6 +82,7 @@ def test_a_run_gives_its_models_releases_ledgers_and_results(ran: sottovoce.Run)
         sottovoce.open_run(ran.folder.parent)
 
 
+@pytest.mark.processes
 def test_tables_hold_what_the_log_and_the_ledgers_hold(ran: sottovoce.Run) -> None:
     table = ran.releases_table()
     assert table.num_rows == 6 * 8
@@ -94,17 +96,22 @@ def test_tables_hold_what_the_log_and_the_ledgers_hold(ran: sottovoce.Run) -> No
     assert set(charges["mechanism"].to_pylist()) == {"gaussian"}
 
 
+@pytest.mark.processes
 def test_it_shows_itself(ran: sottovoce.Run) -> None:
-    assert "ring" in repr(ran) or "run" in repr(ran)
-    assert "together, free finish" in str(ran)
-    page = ran._repr_html_()
-    assert (
-        page.count("<tr>") == len([line for line in str(ran).splitlines() if line[:1].isalpha() and "  " in line])
-        or page
-    )
-    assert "<td>alone</td>" in page
+    """The page for a notebook holds the rows of the table that a terminal shows."""
+    assert repr(ran).startswith("<Run 'run': 6 agents, coordinate-descent, ")
+    page, table = ran._repr_html_(), str(ran)
+    heads = [line for line in table.splitlines() if line.startswith("accuracy  ")]
+    assert len(heads) == 1
+    for row in ("zero model", "alone", "together", "together, free finish *", "pooled"):
+        (line,) = [line for line in table.splitlines() if line.startswith(row + "  ")]
+        cells = [row, *line.removeprefix(row).split()]
+        assert "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>" in page
+    assert page.count("<tr>") == 1 + 5
+    assert "<b>privacy</b> epsilon 2 charged" in page
 
 
+@pytest.mark.processes
 def test_a_run_is_verified_and_audited(ran: sottovoce.Run) -> None:
     verdict = ran.verify()
     assert verdict.ok
@@ -157,6 +164,7 @@ async def test_listening_at_an_address_that_cannot_be_is_an_error() -> None:
         await anext(sottovoce.listen(["tcp://nowhere"]))
 
 
+@pytest.mark.processes
 async def test_the_twin_runs_beside_other_tasks(tmp_path: Path) -> None:
     run = await sottovoce.run_async(RING, tmp_path / "ring", world="twin")
     assert run.failures == []

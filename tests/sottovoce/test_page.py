@@ -9,6 +9,7 @@ import pytest
 from tests.helpers.places import ROOT
 
 
+@pytest.mark.processes
 def test_the_examples_run_in_their_order(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), re.DOTALL)

@@ -239,6 +239,7 @@ def test_agents_with_other_weights_stop_before_they_say_a_vector() -> None:
     assert all("agent 1 sums with other weights" in str(stopped[i]) for i in (0, 2, 3))
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

@@ -20,6 +20,7 @@ def sottovoce(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     return subprocess.run([*SOTTOVOCE, *arguments], cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.processes
 def test_two_commands_lead_to_a_finished_run_that_gains(tmp_path: Path) -> None:
     made = sottovoce(tmp_path, "new", "demo")
     assert made.returncode == 0, made.stderr
@@ -31,6 +32,7 @@ def test_two_commands_lead_to_a_finished_run_that_gains(tmp_path: Path) -> None:
     assert results["epsilon"]["charged_max"] <= results["epsilon"]["budget"] == 2.0
 
 
+@pytest.mark.processes
 def test_verbose_tells_what_the_launcher_does_and_silence_is_the_default(tmp_path: Path) -> None:
     assert sottovoce(tmp_path, "new", "demo").returncode == 0
     few = ["--set", "clock.updates=2", "--world", "twin", "--json"]
@@ -45,6 +47,7 @@ def test_verbose_tells_what_the_launcher_does_and_silence_is_the_default(tmp_pat
     ]
 
 
+@pytest.mark.processes
 def test_the_loss_of_your_own_works_where_the_comment_says(tmp_path: Path) -> None:
     assert sottovoce(tmp_path, "new", "demo").returncode == 0
     own = ["--set", "learning.loss=capped_loss:CAPPED", "--world", "twin", "--json"]
