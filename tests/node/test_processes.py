@@ -18,6 +18,8 @@ from node.processes import undone_when_told
 from node.worlds.steps import environment
 from tests.helpers.tables import public
 
+pytestmark = pytest.mark.processes
+
 GET_DUMPABLE = 3
 
 
