@@ -182,3 +182,18 @@ class Algorithm(Agent):
     def row_bound(self) -> float | None:
         """Public bound of a row's L2 norm, for a replaced record too; None where clipping makes it unnecessary."""
         return None
+
+    def surrogate(self, curvature: float) -> tuple[float, FloatArray] | None:  # noqa: ARG002
+        """Its update as a linear map of last releases, for a loss whose Hessian is a multiple of the identity.
+
+        Parameters
+        ----------
+        curvature
+            Of the loss, as a share of its public smoothness, from 0 to 1.
+
+        Returns
+        -------
+        The weight of its own last release in the next, and those of its neighbours' last releases, in their order;
+        None where the update is not of this kind.
+        """
+        return None

@@ -13,6 +13,7 @@ from rich.table import Table
 from node.commands.documents import document_text
 
 if TYPE_CHECKING:
+    from coordinator_free.algorithm import Algorithm
     from coordinator_free.privacy.accounting import Total
     from coordinator_free.privacy.mechanism import Mechanism
     from node.configuration.sections import Configuration
@@ -27,6 +28,9 @@ def budget(
     override: Annotated[
         list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable.")
     ] = None,
+    observers: Annotated[
+        bool, typer.Option("--observers", help="Also epsilon as single agents see it, which is not the promise.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show what the privacy budget buys. Nothing is run, and nothing is charged.
@@ -38,14 +42,14 @@ def budget(
     """
     from node.configuration.reading import load
 
-    found = facts(load(config, override or []))
+    found = facts(load(config, override or []), observers=observers)
     if as_json:
         print(document_text(found))
     else:
         _show(found, Console(highlight=False))
 
 
-def facts(configuration: Configuration) -> dict[str, Any]:
+def facts(configuration: Configuration, *, observers: bool = False) -> dict[str, Any]:
     """Everything that the command prints; raises ``ValueError`` if the configuration has no budget."""
     from coordinator_free.privacy.accounting import total
     from node.dealing.preparation import prepare
@@ -55,7 +59,8 @@ def facts(configuration: Configuration) -> dict[str, Any]:
             'privacy.mechanism = "none": there is no budget; accepted: a mechanism (laplace, gaussian, gamma-norm)'
         )
     preparation = prepare(configuration)
-    planned = {agent: _plan(preparation, agent) for agent in range(preparation.agents)}
+    agents = [_agent_of(preparation, agent) for agent in range(preparation.agents)]
+    planned = {agent: _plan(preparation, agent, code) for agent, code in enumerate(agents)}
     plans = {agent: plan for agent, plan in planned.items() if any(mechanism is not None for mechanism in plan)}
     if not plans:
         raise ValueError("data: no agent has any records, so there is nothing to spend a budget on")
@@ -73,6 +78,7 @@ def facts(configuration: Configuration) -> dict[str, Any]:
         "release": {"first": _release(charged[0]), "last": _release(charged[-1])},
         "total": _total(totals[worst]) | _elsewhere(charged),
         "observers": _observers(preparation, totals[worst].epsilon, delta),
+        "other_observers": _other_observers(preparation, agents) if observers else None,
         "theorem_alone": _theorem_alone(charged, totals[worst].epsilon, delta),
         "agents": [_agent(preparation, agent, plans[agent]) for agent in _sizes(preparation, list(plans))],
         "updates_compared": [_compared(configuration, preparation, count) for count in _counts(configuration)],
@@ -80,14 +86,17 @@ def facts(configuration: Configuration) -> dict[str, Any]:
     }
 
 
-def _plan(preparation: Preparation, agent: int) -> list[Mechanism | None]:
+def _agent_of(preparation: Preparation, agent: int) -> Algorithm:
     from coordinator_free.agents.registry import make
     from node.folder.shard import setting
 
     public = preparation.public(agent)
     # No noise is drawn here: any secret will do.
-    speaker = make(public.algorithm, setting(preparation.rows(agent), public, bytes(32)))
-    return [speaker.charge(index) for index in range(public.releases)]
+    return make(public.algorithm, setting(preparation.rows(agent), public, bytes(32)))
+
+
+def _plan(preparation: Preparation, agent: int, code: Algorithm) -> list[Mechanism | None]:
+    return [code.charge(index) for index in range(preparation.public(agent).releases)]
 
 
 def _observers(preparation: Preparation, epsilon: float, delta: float) -> dict[str, float | None] | None:
@@ -101,6 +110,20 @@ def _observers(preparation: Preparation, epsilon: float, delta: float) -> dict[s
     noisy = sum(len(shard.y) > 0 for shard in preparation.dealt.shards)
     seen = epsilons_of_a_sum(gaussian_mu(epsilon, delta), delta, noisy, privacy.colluders, privacy.dropouts)
     return {who: value if math.isfinite(value) else None for who, value in seen.items()}
+
+
+def _other_observers(preparation: Preparation, agents: list[Algorithm]) -> dict[str, Any]:
+    """Epsilon towards an agent that receives only what its neighbours release: no promise, and never mixed into it."""
+    from coordinator_free.privacy.observers import NoSurrogate, view
+
+    configuration = preparation.configuration
+    delta, why = configuration.privacy.delta or 0.0, None
+    shown: dict[str, Any] = {"assumes": [], "observers": [], "distances": []}
+    try:
+        shown = view(agents, configuration.clock.updates, preparation.network, delta).to_json()
+    except NoSurrogate as error:
+        why = f"{configuration.learning.algorithm}: {error}"
+    return {"delta": delta, "links_have_keys": configuration.encrypted, "not_given": why} | shown
 
 
 def _release(mechanism: Mechanism) -> dict[str, Any]:
@@ -226,6 +249,8 @@ def _show(found: dict[str, Any], console: Console) -> None:
         chosen = "[bold]" if row["updates"] == found["updates"] else "[default]"
         table.add_row(f"{chosen}{row['updates']}[/]", _number(row["multiplier"]), _number(row["epsilon"]))
     console.print(table)
+    if found["other_observers"] is not None:
+        _show_other_observers(found["other_observers"], console)
     for warning in found["warnings"]:
         console.print(f"[yellow]warning:[/] {warning}")
 
@@ -248,6 +273,28 @@ def _show_total(found: dict[str, Any], console: Console) -> None:
         f"for accounting elsewhere: zCDP rho {_number(total['zcdp_rho'])}, GDP mu {_number(total['gdp_mu'])} "
         f"({total['conversion']})"
     )
+
+
+def _show_other_observers(seen: dict[str, Any], console: Console) -> None:
+    from node.results.table import distance_in_words
+
+    table = Table(title="As other observers see it (not the promise)", title_justify="left", box=None)
+    if seen["not_given"] is not None:
+        console.print(f"As other observers see it (not the promise): not given for {seen['not_given']}")
+        return
+    for column in ("an agent at", "flat loss", "steep loss", "changing pull", "at most", "pairs"):
+        table.add_column(column, justify="left" if column == "an agent at" else "right")
+    for row in seen["distances"]:
+        table.add_row(
+            distance_in_words(row["hops"]),
+            *(f"{row[pull][0]:.3g} to {row[pull][1]:.3g}" for pull in ("flat", "steep", "changing")),
+            f"{row['epsilon']:.3g}",
+            str(row["pairs"]),
+        )
+    console.print(table)
+    keys = "have keys" if seen["links_have_keys"] else "have no keys here, so this does not hold"
+    console.print(f"Epsilon at delta {seen['delta']:g} towards one agent that receives only its neighbours' releases.")
+    console.print(f"Links {keys}. Assumed: {'; '.join(seen['assumes'])}.")
 
 
 def _number(value: float | None) -> str:

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from coordinator_free.agents.registry import algorithm
 from coordinator_free.privacy.observer import epsilons_of_a_sum
+from coordinator_free.privacy.observers import NoSurrogate, view
 from coordinator_free.release import FloatArray
 from coordinator_free.theory.staleness import Staleness
 from node.drawing import floats
@@ -18,6 +20,7 @@ from node.folder.earlier_runs import EarlierRun
 from node.folder.endings import failures_of
 from node.folder.manifest import read_json
 from node.folder.run import RunFolder
+from node.folder.shard import setting
 from node.folder.spending import Spending
 from node.folder.watch import Watch, read_watch
 from node.results.curve import Curve
@@ -58,6 +61,7 @@ def results_of(
         optimum_gap=number(optimum_gap),
         epsilon=spending.as_results(),
         observers=_observers(run, spending),
+        other_observers=_other_observers(run),
         capture=heard.capture if heard is not None else None,
         wire=Wire(sum(count.bytes for count in counted if count is not None), dict(_dropped(counted))),
         time=Duration(_ready(watch, counted), wall_s or (heard.seconds if heard else None)),
@@ -116,6 +120,19 @@ def _observers(run: RunFolder, spending: Spending) -> dict[str, float | None] | 
     noisy = int(np.count_nonzero(run.records))
     seen = epsilons_of_a_sum(mu, delta, noisy, privacy.colluders, privacy.dropouts)
     return {who: number(epsilon) for who, epsilon in seen.items()}
+
+
+def _other_observers(run: RunFolder) -> dict[str, Any] | None:
+    """Epsilon towards single agents, which is not the promise; None without keys, and where there is no figure."""
+    privacy, make = run.configuration.privacy, algorithm(run.manifest.algorithm)
+    if not (run.configuration.private and run.configuration.encrypted):
+        return None
+    agents = [make(setting(rows, own, bytes(32))) for rows, own in zip(run.rows, run.public, strict=True)]  # type: ignore[call-arg]
+    try:
+        seen = view(agents, run.configuration.clock.updates, run.network, privacy.delta or 0.0)
+    except NoSurrogate:
+        return None
+    return {"delta": privacy.delta, **seen.to_json()}
 
 
 def _quarters(scores: Scores) -> tuple[Quarter, ...]:

@@ -156,6 +156,8 @@ class Results:
     epsilon: SpentEpsilon
     observers: Mapping[str, float | None] | None = None
     """Epsilon of masked sums by observer (`epsilons_of_a_sum`), None where it learns all; None for other runs."""
+    other_observers: Mapping[str, Any] | None = None
+    """Epsilon towards single agents where links have keys (`coordinator_free.privacy.observers`): not the promise."""
     capture: Captured | None
     wire: Wire
     time: Duration
@@ -183,6 +185,7 @@ class Results:
             pooled=Summary.from_json(document["pooled"]),
             epsilon=SpentEpsilon(**document["epsilon"]),
             observers=document.get("observers"),
+            other_observers=document.get("other_observers"),
             capture=None if capture is None else Captured(**capture),
             wire=Wire(**document["wire"]),
             time=Duration(**document["time"]),

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from coordinator_free.agents.registry import algorithm
+from coordinator_free.privacy.observers import FARTHEST
 from node.folder.endings import failure_lines
 from node.folder.spending import SpentEpsilon
 from node.results.details import Details, read_details
@@ -114,6 +116,8 @@ def facts(results: Results, details: Details) -> list[tuple[str, str]]:
     found.append(("privacy", _privacy(results.epsilon, details)))
     if results.observers is not None:
         found.append(("of the masked sums", observers_in_words(results.observers)))
+    if results.other_observers is not None:
+        found.append(("as agents see it", other_observers_in_words(results.other_observers)))
     found.append(
         (
             "sent",
@@ -180,6 +184,17 @@ def observers_in_words(observers: Mapping[str, float | None]) -> str:
     """What each observer of masked sums learns, in one line."""
     told = (f"{OBSERVERS[who]}: {'all' if seen is None else f'{seen:.4g}'}" for who, seen in observers.items())
     return f"epsilon towards {', towards '.join(told)}"
+
+
+def other_observers_in_words(seen: Mapping[str, Any]) -> str:
+    """Epsilon at each distance from an agent that receives only its neighbours' releases, in one line."""
+    at = (f"{row['epsilon']:.3g} at {distance_in_words(row['hops'])}" for row in seen["distances"])
+    return f"not the promise: epsilon at most {', '.join(at)}, towards one agent alone, by a linear model of the run"
+
+
+def distance_in_words(hops: int) -> str:
+    """A number of hops; the last one stands for all that are farther."""
+    return f"{hops} hop{'s' if hops > 1 else ''}{' or more' if hops == FARTHEST else ''}"
 
 
 def _metric(results: Results) -> str:

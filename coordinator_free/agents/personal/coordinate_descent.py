@@ -137,3 +137,10 @@ class CoordinateDescent(Asynchronous):
             found = mechanism(self._setting.mechanism, sensitivity, multiplier, self._setting.dimension)
             self._charges[multiplier, moved] = found
         return found
+
+    def surrogate(self, curvature: float) -> tuple[float, FloatArray] | None:
+        """With the gradient h L Theta - b, where h is ``curvature``, Eq. 6 is linear, and a mu c_i L = 1 - a."""
+        weights = self._setting.weights
+        if self._setting.updates == 0 or not len(weights):
+            return 0.0, np.zeros_like(weights)
+        return (1.0 - self._step) * (1.0 - curvature), self._step * weights / weights.sum()

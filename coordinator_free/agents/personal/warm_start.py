@@ -124,6 +124,9 @@ class WarmStart(CoordinateDescent):
         model /= 1.0 + self._pull
         return self._say(model)
 
+    def surrogate(self, curvature: float) -> tuple[float, FloatArray] | None:  # noqa: ARG002
+        return None  # its first releases are of another kind
+
     def _own_anchor(self) -> FloatArray:
         """The anchor, the same every time; after a restart it is computed again, with the same noise."""
         if self._anchor is None:

@@ -100,6 +100,18 @@ def test_the_budget_of_a_masked_sum_says_what_each_observer_learns() -> None:
     assert facts(from_table(table()))["observers"] is None
 
 
+def test_single_agents_are_shown_beside_the_promise_where_it_is_asked_for() -> None:
+    seen = facts(from_table(table(mechanism="gaussian")), observers=True)
+    conforms(json.loads(document_text(seen)), "budget")
+    near, *_, far = seen["other_observers"]["distances"]
+    assert (near["hops"], far["hops"], seen["other_observers"]["links_have_keys"]) == (1, 3, False)
+    assert far["epsilon"] < near["flat"][1] < near["epsilon"] <= seen["total"]["epsilon"] * (1 + 1e-9)
+    assert facts(from_table(table(mechanism="gaussian")))["other_observers"] is None
+    laplace = facts(from_table(table()), observers=True)
+    conforms(json.loads(document_text(laplace)), "budget")
+    assert "Gaussian noise only" in laplace["other_observers"]["not_given"]
+
+
 def test_the_command_prints_one_document_and_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -118,6 +130,10 @@ def test_the_command_prints_one_document_and_writes_nothing(
         main(["budget", str(config)])
     assert ended.value.code == 0
     assert "Kairouz Theorem 3.5" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        main(["budget", str(config), "--observers", "--set", "privacy.mechanism=gaussian"])
+    assert ended.value.code == 0
+    assert "not the promise" in capsys.readouterr().out
     with pytest.raises(SystemExit) as ended:
         main(["budget", str(config), "--set", "privacy.epsilon=-1"])
     assert ended.value.code == 2

@@ -7,6 +7,7 @@ import json
 import math
 import shutil
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from node.folder.run import read_run
 from node.places import agent_folder
 from node.results import scoring
 from node.results.details import read_details
+from node.results.documents import _other_observers
 from node.results.results import read_results
 from node.results.scores import mean_of
 from node.results.scoring import Scores, score
@@ -46,6 +48,7 @@ KEYS = [
     "optimum_gap",
     "epsilon",
     "observers",
+    "other_observers",
     "capture",
     "wire",
     "time",
@@ -255,6 +258,22 @@ def test_a_masked_run_says_what_each_observer_learns(tmp_path: Path) -> None:
     assert promised["outside"] == pytest.approx(epsilon_outside(6), rel=1e-3)
     told = dict(facts(results, read_details(run)))["of the masked sums"]
     assert f"one agent of the sum: {promised['participant']:.4g}" in told
+
+
+def test_a_run_whose_links_have_keys_says_what_single_agents_learn(private_run: Path, tmp_path: Path) -> None:
+    assert read_results(private_run).other_observers is None
+    run = Path(shutil.copytree(private_run, tmp_path / "run"))
+    config = (run / "config.toml").read_text()
+    keys = 'transport = "tcp"\nencryption = true'
+    (run / "config.toml").write_text(config.replace('transport = "ipc"', keys))
+    seen = _other_observers(read_run(run))
+    assert seen is not None
+    near, far = seen["distances"][:2]
+    assert (near["hops"], far["hops"]) == (1, 2)
+    assert far["epsilon"] < 0.5 < near["epsilon"] <= 2.0 * (1 + 1e-6)
+    results = replace(read_results(private_run), other_observers=seen)
+    conforms(json.loads(json.dumps(results.to_json())), "results")
+    assert "not the promise" in dict(facts(results, read_details(private_run)))["as agents see it"]
 
 
 def epsilon_outside(agents: int) -> float:
