@@ -12,11 +12,21 @@ Rules that hold here:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.release import FloatArray
+from topology.network import Network
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+TOLERANCE: Final = 0.01
+"""An average in which each vector counts within this part of its due is taken for right."""
+_SOURCES: Final = 64
+_MOST_ROUNDS: Final = 10_000
 
 
 class PushSum:
@@ -82,3 +92,46 @@ def opened(message: FloatArray) -> FloatArray:
     """The vector that a stage's first message, shape (dimension + 1,), holds a share of, back on the public grid."""
     vector: FloatArray = np.rint(message[:-1] / message[-1] / GRID) * GRID + 0.0
     return vector
+
+
+def counts(network: Network, rounds: int) -> tuple[float, float, int | None]:
+    """How unevenly the vectors count in the agents' averages after ``rounds`` without losses.
+
+    All agents have the same weight. In graphs of more than 64 agents the vectors of 64 of them are followed.
+
+    Returns
+    -------
+    tuple
+        The least and the most that an agent's vector counts in another agent's average, where 1 is its due; and the
+        number of rounds after which all are within `TOLERANCE` of it, None if that is over 10,000.
+    """
+    n = network.agents
+    sources = np.unique(np.linspace(0, n - 1, min(n, _SOURCES)).astype(np.intp))
+    # The last column is the weight; divided by n, so that the due of each vector is 1.
+    held = np.hstack([np.eye(n)[:, sources], np.full((n, 1), 1.0 / n)])
+    step = _step(network)
+    for taken in range(rounds):
+        held = step @ held
+        # Each average is a mixture of those before it, so none moves away from its due again.
+        if taken % 64 == 0 and _off(held) <= TOLERANCE:
+            break
+    counted = held[:, :-1] / held[:, -1:]
+    least, most, enough = float(counted.min()), float(counted.max()), rounds
+    held = held[:, [int(np.abs(counted - 1.0).max(axis=0).argmax()), -1]]
+    while _off(held) > TOLERANCE:
+        if enough >= _MOST_ROUNDS:
+            return least, most, None
+        held, enough = step @ held, enough + 1
+    return least, most, enough
+
+
+def _off(held: FloatArray) -> float:
+    return float(np.abs(held[:, :-1] / held[:, -1:] - 1.0).max())
+
+
+def _step(network: Network) -> sparse.csr_array:
+    """What is held after one step by what is held before, shape (n, n): each keeps one share, and gives the others."""
+    from scipy import sparse
+
+    linked = network.weights.astype(bool).astype(np.float64) + sparse.eye_array(network.agents)
+    return sparse.csr_array(linked @ sparse.diags_array(1.0 / (network.degree_counts + 1.0)))

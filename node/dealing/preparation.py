@@ -168,6 +168,10 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
     if dealt.negative:  # what the data decided is written down, so that a prediction can say it
         data = configuration.data.model_copy(update={"negative": dealt.negative})
         configuration = configuration.model_copy(update={"data": data})
+    if len(dealt.shards) < 2:
+        raise ConfigurationError(
+            "data.agents: the rows are dealt to one agent, which has no neighbour to learn with; accepted are 2 or more"
+        )
     graph = network(configuration, dealt, seed)
     check_links(configuration, graph)
     check_names(configuration.event, dealt.names)

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from node.places import EAVESDROPPER, agent_name
-from node.worlds.container_plan import AGENT_MEMORY, IMAGE, PORT, Plan, counted, filled, flow, project, service, text
+from node.worlds.container_plan import (
+    AGENT_MEMORY,
+    IMAGE,
+    PORT,
+    Plan,
+    comment,
+    counted,
+    filled,
+    flow,
+    project,
+    service,
+    text,
+)
 
 
 def compose_file(plan: Plan) -> str:
@@ -18,15 +30,15 @@ def compose_file(plan: Plan) -> str:
     return filled(
         "compose.yml",
         counted=counted(plan),
-        source=plan.configuration.source,
-        run=run,
+        source=comment(plan.configuration.source),
+        run=comment(run),
         project=project(plan.name),
         image=IMAGE,
         memory=str(AGENT_MEMORY),
         agent=flow(["agent", "--shard", "/own", "--bind", f"0.0.0.0:{PORT}", "--neighbours", f"agent-{{}}:{PORT}"]),
         deal=flow(deal),
         mounts="\n".join(
-            f"      - {{type: bind, source: {text(m.source)}, target: {m.target}, read_only: true}}"
+            f"      - {{type: bind, source: {text(m.source)}, target: {text(m.target)}, read_only: true}}"
             for m in (plan.configuration, *plan.mounts)
         ),
         parts="\n".join(f"      - {volume}:{target}" for volume, target in parts.items()),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -55,6 +56,9 @@ def plan(configuration: Configuration, path: Path, agents: int, here: Path) -> P
     if configuration.topology.path is not None:
         graph = Path(configuration.topology.path)
         mounts.append(Mount(_seen_from(graph, here), f"/graph/{graph.name}", "topology.path"))
+    if configuration.privacy.budgets is not None:
+        budgets = Path(configuration.privacy.budgets)
+        mounts.append(Mount(_seen_from(budgets, here), f"/budgets/{budgets.name}", "privacy.budgets"))
     return Plan(
         name=configuration.run.name,
         agents=agents,
@@ -115,4 +119,9 @@ def text(word: str) -> str:
     """Return a double-quoted scalar where one is needed; a dollar is doubled, because compose would read a variable."""
     if re.fullmatch(r"[A-Za-z./][A-Za-z0-9/._-]*", word):
         return word
-    return json.dumps(word, ensure_ascii=False).replace("$", "$$")
+    return json.dumps(word, ensure_ascii=not word.isprintable()).replace("$", "$$")
+
+
+def comment(word: str) -> str:
+    """Return a word for a command in a comment, which ends with its line."""
+    return shlex.quote(word if word.isprintable() else "...")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from node.places import EAVESDROPPER
-from node.worlds.container_plan import AGENT_MEMORY, IMAGE, PORT, Plan, counted, filled, text
+from node.worlds.container_plan import AGENT_MEMORY, IMAGE, PORT, Plan, comment, counted, filled, text
 
 
 def kubernetes_manifest(plan: Plan) -> str:
     """Return a headless service and a StatefulSet of the agents, and the same of the eavesdropper."""
+    command = f"sottovoce compose {comment(plan.configuration.source)} --kubernetes"
     head = (
-        f"# {counted(plan)} on Kubernetes: what `sottovoce compose {plan.configuration.source} --kubernetes` prints.\n"
+        f"# {counted(plan)} on Kubernetes: what `{command}` prints.\n"
         "# docs/several-hosts.md says how the parts get to their pods. A pod that has finished stays, so that its "
         "part\n# can be fetched; one that failed is started again and goes on from its ledger.\n"
     )

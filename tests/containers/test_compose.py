@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +12,12 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from node.configuration.reading import from_table
 from node.worlds.compose import compose_file
-from node.worlds.container_plan import Mount, Plan
+from node.worlds.container_plan import Mount, Plan, plan
 from node.worlds.kubernetes import kubernetes_manifest
 from tests.helpers.projects import ROOT
+from tests.helpers.tables import private
 
 
 def plan_of(agents: int, **changes: Any) -> Plan:
@@ -93,6 +96,31 @@ def test_odd_names_stay_what_they_are(name: str, project: str) -> None:
     assert [word.replace("$$", "$") for word in deal["command"]][3] == f"/runs/{name}"
     assert deal["command"][-2:] == ["--set", "data.path=/data"]
     assert deal["volumes"][1]["source"] == "./my data: 1 #x"
+
+
+@pytest.mark.parametrize("name", ["a, b.csv", "{a}.csv", "$HOME ${x}.csv", "a: b # c.csv", "a\nb\x85.csv", "'q\".csv"])
+def test_odd_file_names_reach_deal_as_they_are(name: str) -> None:
+    files = {setting: f"/{setting}/{name}" for setting in ("data.path", "topology.path", "privacy.budgets")}
+    mounts = tuple(Mount(f"./{name}", target, setting) for setting, target in files.items())
+    own = Mount(f"./{name}", f"/configuration/{name}")
+    written = compose_file(plan_of(2, configuration=own, mounts=mounts))
+    deal = yaml.safe_load(written)["services"]["deal"]
+    given = [word.replace("$$", "$") for word in deal["command"]]
+    assert given[1] == own.target
+    assert [word for word in given if "=" in word] == [f"{setting}={target}" for setting, target in files.items()]
+    targets = [volume["target"].replace("$$", "$") for volume in deal["volumes"] if isinstance(volume, dict)]
+    assert targets == [own.target, *files.values()]
+    interpolated = re.sub(r"(?m)^ *#.*|\$\$|\$\{WHEELS:-\}", "", written)
+    assert "$" not in interpolated
+
+
+def test_every_file_that_dealing_reads_is_mounted(tmp_path: Path) -> None:
+    files = {"data.path": "rows.csv", "topology.path": "edges.csv", "privacy.budgets": "budgets.csv"}
+    changes = {section: {key: str(tmp_path / name)} for s, name in files.items() for section, key in [s.split(".")]}
+    changes["data"] |= {"source": "csv", "label": "y", "agents": 3}
+    changes["topology"] |= {"kind": "file", "degree": None}
+    made = plan(from_table(private(**changes)), tmp_path / "run.toml", 3, tmp_path)
+    assert [(mount.setting, mount.source) for mount in made.mounts] == [(s, f"./{name}") for s, name in files.items()]
 
 
 @pytest.mark.parametrize("agents", [1, 5, 200])

@@ -24,7 +24,7 @@ from coordinator_free.agents.settings import SettingError, checked
 from coordinator_free.aggregation import flood, masked_sum, masking
 from coordinator_free.aggregation.flood import Flood
 from coordinator_free.aggregation.masked_sum import MaskedSum
-from coordinator_free.aggregation.push_sum import PushSum, opened
+from coordinator_free.aggregation.push_sum import TOLERANCE, PushSum, counts, opened
 from coordinator_free.algorithm import Algorithm, Attack, Count, NonNegative, Positive, Settings
 from coordinator_free.inbox import used
 from coordinator_free.privacy.families import mechanism
@@ -164,7 +164,8 @@ class Aggregating(Algorithm):
             import networkx as nx
 
             degrees = [len(near) for near in adjacent]
-            connectivity = nx.node_connectivity(nx.Graph([(i, j) for i, near in enumerate(adjacent) for j in near]))
+            graph = nx.Graph([(i, j) for i, near in enumerate(adjacent) for j in near])
+            connectivity = nx.node_connectivity(graph) if network.agents > 1 else 0
             dropouts = int(learning.get("dropouts") or 0)
             colluders = int(learning.get("colluders") or 0)
             masking.check_graph(network.agents, degrees, connectivity, colluders, dropouts)
@@ -183,6 +184,20 @@ class Aggregating(Algorithm):
                 **({"masks": MASKS} if kind == "masked-sum" else {}),
             },
         }
+
+    @classmethod
+    def foresee(cls, learning: Mapping[str, Any], updates: int, network: Network) -> tuple[str, ...]:  # noqa: ARG003
+        rounds = int(learning.get("push_rounds") or 0)
+        if _kind(learning) != "push-sum" or rounds < 1:
+            return ()
+        least, most, enough = counts(network, rounds)
+        if max(1.0 - least, most - 1.0) <= TOLERANCE:
+            return ()
+        needed = f"{enough} rounds" if enough is not None else "a graph with more edges"
+        return (
+            f"learning.push_rounds = {rounds}: agents end with different averages, in which one agent's vector counts "
+            f"{least:.2g} to {most:.2g} times as much as it should; {needed} would bring this within {TOLERANCE:.0%}",
+        )
 
     def _check(self) -> None:
         learning, setting = self._setting.learning, self._setting

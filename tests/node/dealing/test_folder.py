@@ -332,6 +332,13 @@ def test_a_graph_needs_as_many_agents_as_the_data(tmp_path: Path) -> None:
 # --- shards ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("learning", [{}, {"algorithm": "averaging", "mu": None, "step": 0.1, "local_steps": 1}])
+def test_a_run_of_one_agent_is_refused(learning: dict[str, Any]) -> None:
+    table = public(data={"agents": 1}, topology={"kind": "complete"}, learning=learning)
+    with pytest.raises(ConfigurationError, match="one agent, which has no neighbour to learn with; accepted are 2 or"):
+        prepare(from_table(table))
+
+
 def test_a_damaged_shard_is_refused(dealt: Path, tmp_path: Path) -> None:
     data = shard_path(dealt, 0).read_bytes()
     rows, numbers = read_rows(shard_path(dealt, 0))

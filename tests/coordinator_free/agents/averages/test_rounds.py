@@ -14,7 +14,7 @@ from coordinator_free.agents.averages.averaging import Averaging
 from coordinator_free.agents.averages.gradient_descent import GradientDescent
 from coordinator_free.aggregation import flood
 from coordinator_free.aggregation.masking import MaskError
-from coordinator_free.aggregation.push_sum import PushSum
+from coordinator_free.aggregation.push_sum import PushSum, counts
 from coordinator_free.attacks.bounds import Decision, lower_bound
 from coordinator_free.privacy.accounting import calibrate, total
 from coordinator_free.privacy.analytic_gaussian import gaussian_epsilon, gaussian_mu
@@ -272,6 +272,29 @@ def test_push_sum_on_32_agents_is_right_though_a_tenth_of_its_messages_is_lost(
                 break
     assert rounds[0.0] <= 1.5 * reference
     assert rounds[0.1] <= lossy
+
+
+def test_too_few_rounds_of_push_sum_are_foreseen() -> None:
+    graph = families.build("ring", 10, 1)
+    least, most, enough = counts(graph, 5)
+    averages = []
+    for source in range(10):
+        parts = [PushSum(graph.neighbours(i), 1) for i in range(10)]
+        for i, part in enumerate(parts):
+            part.begin(np.array([10.0 * (i == source)]), 1.0)
+        for _ in range(5):
+            said = [part.say() for part in parts]
+            for i, part in enumerate(parts):
+                for j in graph.neighbours(i):
+                    part.hear(j, said[j])
+                part.absorb()
+        averages += [float(part.ratio[0]) for part in parts]
+    assert (least, most) == pytest.approx((min(averages), max(averages)))
+    assert enough is not None
+    [warning] = GradientDescent.foresee({"aggregation": "push-sum", "push_rounds": enough - 1}, 1, graph)
+    assert f"{enough} rounds would bring this within 1%" in warning
+    assert GradientDescent.foresee({"aggregation": "push-sum", "push_rounds": enough}, 1, graph) == ()
+    assert GradientDescent.foresee({}, 1, graph) == ()
 
 
 def test_a_round_that_lacks_a_neighbour_makes_no_average() -> None:
