@@ -12,6 +12,7 @@ Rules that hold here:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -344,7 +345,7 @@ def relative_gap(
     models: FloatArray,
     best: FloatArray | None = None,
 ) -> float:
-    """(Q(models) - Q*) / (Q(0) - Q*): 1 for the zero models, 0 at the optimum.
+    """(Q(models) - Q*) / (Q(0) - Q*): 1 for the zero models, 0 at the optimum; NaN if the zero models are optimal.
 
     Parameters
     ----------
@@ -366,7 +367,13 @@ def relative_gap(
     lowest = graph_objective(network, problems, confidences, mu, best)
     start = graph_objective(network, problems, confidences, mu, np.zeros_like(models))
     reached = graph_objective(network, problems, confidences, mu, models)
-    return float((reached - lowest) / (start - lowest))
+    return float((reached - lowest) / gap_at_start(start, lowest))
+
+
+def gap_at_start(start: float, lowest: float) -> float:
+    """Q(0) - Q*; NaN where rounding alone tells them apart, so that no gap can be measured by it."""
+    gap = start - lowest
+    return gap if gap > 1e-12 * max(abs(start), abs(lowest)) else math.nan
 
 
 def _disagreement(network: Network, models: FloatArray) -> float:

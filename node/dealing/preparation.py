@@ -176,6 +176,8 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
     check_links(configuration, graph)
     check_names(configuration.event, dealt.names)
     records = np.array([len(shard.y) for shard in dealt.shards])
+    if not records.any():
+        raise ConfigurationError("[data] no agent has a training record, and a run would learn nothing; deal more rows")
     regularisations = configuration.learning.regularisation / np.maximum(records, 1)
     problems = [
         _problem(configuration, shard.x, shard.y, float(lambda_i))
@@ -195,6 +197,7 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
         multipliers=multipliers(configuration, dealt.dimension),
         warnings=(
             *_warnings(configuration, records, own),
+            *_nothing_held_out(dealt),
             *_idle_clip(configuration, dealt),
             *foreseen(configuration, graph),
         ),
@@ -292,14 +295,15 @@ def _warnings(configuration: Configuration, records: FloatArray, own: Sequence[t
     silent = np.array([i for i, (epsilon, _) in enumerate(own) if epsilon == 0], dtype=np.int64)
     if silent.size:
         found.append(f"{_named(silent)} with epsilon 0: no release, it listens and learns for itself alone")
-    delta = max((delta for _, delta in own), default=0.0) or configuration.privacy.delta
-    if configuration.private and delta is not None:
-        exposed = np.flatnonzero((records > 0) & (delta * records >= 1))
-        if exposed.size:
-            found.append(
-                f"privacy.delta = {delta:g} is at least 1/m_i for {_named(exposed)}: such a delta permits publishing a "
-                "whole record; use a smaller one"
-            )
+    deltas = np.full(len(records), configuration.privacy.delta or 0.0)
+    if own:
+        deltas = np.array([delta if epsilon > 0 else 0.0 for epsilon, delta in own])
+    exposed = np.flatnonzero(deltas * records >= 1)
+    if configuration.private and exposed.size:
+        found.append(
+            f"privacy.delta = {deltas[exposed].max():g} is at least 1/m_i for {_named(exposed)}: such a delta permits "
+            "publishing a whole record; use a smaller one"
+        )
     if configuration.private and configuration.privacy.observer == "as_published" and (records > 0).any():
         from coordinator_free.privacy.observer import truth
 
@@ -333,6 +337,12 @@ def _idle_clip(configuration: Configuration, dealt: Dealt) -> list[str]:
         f"privacy.clip = {clip:g} cuts nothing: with rows within their public bound no gradient of the "
         f'"{configuration.learning.loss}" loss is longer than {longest:g}, and the noise is that for {longest:g}'
     ]
+
+
+def _nothing_held_out(dealt: Dealt) -> list[str]:
+    if any(len(shard.y_test) for shard in dealt.shards):
+        return []
+    return ["no row is held out, so no model is scored: each agent has one row, or data.held_out or test_points is 0"]
 
 
 def _named(agents: npt.NDArray[np.int64], most: int = 10) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from coordinator_free.problem.losses import Loss
-from coordinator_free.problem.objective import graph_objective
+from coordinator_free.problem.objective import gap_at_start, graph_objective
 from coordinator_free.release import FloatArray
 from node.folder.run import RunFolder
 
@@ -38,8 +38,8 @@ class CurveRecorder:
         self._sum = np.zeros(run.manifest.dimension)
         self._floor = self._scale = 0.0
         if optimum is not None:
-            self._floor, start = self._objective(optimum), self._objective(self._models)
-            self._scale = start - self._floor
+            self._floor = self._objective(optimum)
+            self._scale = gap_at_start(self._objective(self._models), self._floor)
         self.curve = Curve()
         self._look()
 

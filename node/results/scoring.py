@@ -4,6 +4,7 @@ Rules that hold here:
 - Every figure is on held-out rows, each agent by itself; an agent without any counts in no figure.
 - Figures that come from local data, like the finish models, are not covered by epsilon: files are mode 0600.
 - What cannot be known is null, never guessed.
+- A finished run gets its table: what fails of baselines, gaps and pictures is noted below it.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,11 +34,15 @@ from node.folder.tables import parquet
 from node.folder.whole import write_whole
 from node.plug_ins import find_here
 from node.processes import keep_private
+from node.results.attempts import Attempts
 from node.results.details import Details, write_details
 from node.results.documents import details_of, results_of
 from node.results.heard import listen
 from node.results.results import Results, write_results
 from node.results.scores import Scores
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LARGEST_OPTIMUM = 100_000_000
 """Numbers in the Hessian's blocks above which the optimum is not computed."""
@@ -52,22 +60,34 @@ def score(folder: Path) -> tuple[Results, Details]:
     kinds = {"together": _judged(judge, run.rows, together)}
     if any(model is not None for model in finish):
         kinds["finish"] = _judged(judge, run.rows, finish)
-    kinds.update(_baselines(run, judge))
-    ridge = _best_ridge(run, judge) if isinstance(judge, Squared) else None
+    attempts = Attempts()
+    kinds.update(attempts.make("baselines", lambda: _baselines(run, judge)) or {})
+    ridge = attempts.make("best ridge alone", lambda: _best_ridge(run, judge))
     if ridge is not None:
         kinds["best_ridge"] = ridge[1]
 
-    best = _optimum(run)
-    heard = listen(run, judge, best)
+    best = attempts.make("optimum", lambda: _optimum(run))
+    heard = attempts.make("what the log holds", lambda: listen(run, judge, best))
     average = heard.released_average if heard is not None and _is_consensus(run) else None
     if average is not None:
         kinds["released_average"] = _judged(judge, run.rows, [average] * run.agents)
     scores = Scores(run.records, judge.larger_is_better, kinds)
     spending = spent(folder)
-    results = results_of(run, scores, spending, heard, counted, _gap(run, together, best))
-    details = details_of(run, scores, spending, heard, counted, ridge)
-    _write(run, results, details)
+    gap = attempts.make("gap to the optimum", lambda: _gap(run, together, best))
+    results = results_of(run, scores, spending, heard, counted, gap)
+    details = _noted(details_of(run, scores, spending, heard, counted, ridge), attempts)
+    write_results(folder, results)
+    write_details(folder, details)
+    shown = Attempts()
+    _show(run, results, details, shown)
+    if shown.notes:
+        details = _noted(details, shown)
+        write_details(folder, details)
     return results, details
+
+
+def _noted(details: Details, attempts: Attempts) -> Details:
+    return replace(details, warnings=(*details.warnings, *attempts.notes))
 
 
 # --- models and baselines --------------------------------------------------------------------------------------------
@@ -98,8 +118,10 @@ def _baselines(run: RunFolder, judge: Loss) -> dict[str, FloatArray]:
     return found
 
 
-def _best_ridge(run: RunFolder, judge: Loss) -> tuple[float, FloatArray]:
+def _best_ridge(run: RunFolder, judge: Loss) -> tuple[float, FloatArray] | None:
     """Ridge regressions alone at their best *on the held-out rows*: the multiple of 1/m_i, and the scores (n,)."""
+    if not isinstance(judge, Squared) or not any(len(rows.y_test) for rows in run.rows):
+        return None
     tests = [(rows.x_test, rows.y_test) for rows in run.rows]
     models, multiple = baselines.best_alone(run.problems, tests)
     return multiple, baselines.scores(models, tests, judge)
@@ -131,33 +153,32 @@ def _is_consensus(run: RunFolder) -> bool:
     return kind.activation is Activation.ROUNDS and not kind.addressed
 
 
-# --- writing ---------------------------------------------------------------------------------------------------------
+# --- pictures and tables ---------------------------------------------------------------------------------------------
 
 
-def _write(run: RunFolder, results: Results, details: Details) -> None:
+def _show(run: RunFolder, results: Results, details: Details, attempts: Attempts) -> None:
+    """Write pictures, the table of the agents and the report, each if it can be made."""
     from node.drawing import drawable, png
     from node.results.pictures import convergence_figure, gain_figure
     from node.results.report import write_report
     from node.results.staleness_picture import staleness_figure
 
-    folder = run.folder
-    write_results(folder, results)
-    write_details(folder, details)
-    pictures = (
-        ("convergence.png", convergence_figure),
-        ("gain.png", gain_figure),
-        ("staleness.png", staleness_figure),
-    )
-    for name, draw in pictures if drawable() else ():
+    def drawn(draw: Callable[[Results, Details], Figure | None]) -> bytes | None:
         figure = draw(results, details)
-        if figure is not None:
-            write_whole(folder / name, png(figure))
-    table = parquet({"agent": range(run.agents), **details.agents.to_json()})
-    if table is not None:
-        write_whole(folder / "results.parquet", table)
-    report = write_report(run.manifest.name, results, details)
-    if report is not None:
-        write_whole(folder / "report.html", report)
+        return None if figure is None else png(figure)
+
+    parts: dict[str, Callable[[], bytes | None]] = {
+        "results.parquet": lambda: parquet({"agent": range(run.agents), **details.agents.to_json()}),
+        "report.html": lambda: write_report(run.manifest.name, results, details),
+    }
+    if drawable():
+        parts["convergence.png"] = partial(drawn, convergence_figure)
+        parts["gain.png"] = partial(drawn, gain_figure)
+        parts["staleness.png"] = partial(drawn, staleness_figure)
+    for name, part in parts.items():
+        content = attempts.make(name, part)
+        if content is not None:
+            write_whole(run.folder / name, content)
 
 
 # --- a process of its own --------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,14 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from coordinator_free.problem.losses import LOGISTIC, LOSSES, SQUARED, Loss
-from coordinator_free.problem.objective import LocalProblem, ProblemError, graph_objective, optimum, relative_gap
+from coordinator_free.problem.objective import (
+    LocalProblem,
+    ProblemError,
+    gap_at_start,
+    graph_objective,
+    optimum,
+    relative_gap,
+)
 from topology.network import Network
 
 EVERY = pytest.mark.parametrize("judge", LOSSES.values(), ids=list(LOSSES))
@@ -197,3 +206,10 @@ def test_one_agent_alone_learns_alone() -> None:
     problem = local(LOGISTIC, 1)
     best = optimum(Network(sparse.csr_array((1, 1))), [problem], np.ones(1), 1.0)
     assert best[0] == pytest.approx(problem.minimiser())
+
+
+def test_no_gap_is_measured_where_the_zero_models_are_optimal() -> None:
+    assert math.isnan(gap_at_start(2.0, 2.0))
+    assert math.isnan(gap_at_start(2.0, 2.0 - 1e-15))
+    assert math.isnan(gap_at_start(0.0, 0.0))
+    assert gap_at_start(2.0, 1.5) == 0.5

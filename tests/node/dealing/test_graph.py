@@ -72,3 +72,17 @@ def test_labels_0_and_1_are_asked_for_their_words(table: dict[str, Any]) -> None
     found = prepare(from_table({**ring, "data": {**table["data"], "positive": "1"}}))
     assert found.configuration.data.negative == ("0",)
     assert 'negative = ["0"]' in dump(found.configuration)
+
+
+def test_the_delta_of_an_agent_that_opts_out_warns_of_nobody(table: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "budgets.csv").write_text("agent,epsilon,delta\nc3,0,0.9\nc4,1,0.6\nc5,0.5,1e-9\n")
+    privacy = {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-6, "clip": 1.0}
+    privacy["budgets"] = str(tmp_path / "budgets.csv")
+    data = {**table["data"], "positive": "1", "bounds": {"*": [0, 12]}, "held_out": 0.0}
+    found = prepare(from_table({**table, "data": data, "topology": {"kind": "ring"}, "privacy": privacy}))
+    told = [warning for warning in found.warnings if "privacy.delta" in warning]
+    place = found.dealt.names.index("clinic c4")
+    assert told == [
+        f"privacy.delta = 0.6 is at least 1/m_i for agent {place}: such a delta permits publishing a whole record; "
+        "use a smaller one"
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import json
 import math
@@ -358,3 +359,61 @@ def test_a_run_whose_steps_diverge_stops_with_a_reason(tmp_path: Path) -> None:
         pytest.raises(ValueError, match=r"release \d+ is not finite.*was charged and not sent"),
     ):
         run_twin(tmp_path / "run")
+
+
+# --- a finished run gets its table -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("held_out", "label"),
+    [(0.0, "0"), (0.5, "0"), (0.0, "{k}")],
+    ids=["nothing to learn or test", "zero is best", "all"],
+)
+def test_runs_with_little_to_judge_get_their_table(tmp_path: Path, held_out: float, label: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a,y\n" + "".join(f"{k % 3},{label.format(k=k)}\n" for k in range(8)))
+    data = {"source": "csv", "path": str(path), "label": "y", "held_out": held_out, "dimension": None, "agents": None}
+    data |= {"split": "sizes", "sizes": [1, 0, 3, 4], "bounds": {"a": [0, 2]}}
+    table = public(
+        data=data,
+        learning={"loss": "squared", "finish": True},
+        clock={"updates": 2},
+        privacy={"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-3, "clip": 1.0},
+    )
+    results, details = score_of(tmp_path / "run", table)
+    conforms(results, "results")
+    conforms(details, "details")
+    assert (results["optimum_gap"] is None) == (label == "0")
+    assert (results["together"] is None) == (held_out == 0.0)
+    assert not any("not made" in warning for warning in details["warnings"])
+    assert any("no row is held out" in warning for warning in details["warnings"]) == (held_out == 0.0)
+    assert (tmp_path / "run" / "results.parquet").exists() == (importlib.util.find_spec("pyarrow") is not None)
+
+
+def score_of(run: Path, table: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    finished(run, table)
+    return read(run), read(run, "details.json")
+
+
+def test_a_part_that_fails_is_noted_and_the_rest_is_there(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise TypeError("no picture\nof this")
+
+    monkeypatch.setattr("node.results.report.write_report", fails)
+    monkeypatch.setattr(scoring, "relative_gap", fails)
+    (copied / "results.json").unlink()
+    results, details = score(copied)
+    assert results.together is not None
+    assert results.optimum_gap is None
+    assert read_results(copied) == results
+    assert read_details(copied) == details
+    assert [warning for warning in details.warnings if "not made" in warning] == [
+        "gap to the optimum: not made, TypeError: no picture of this",
+        "report.html: not made, TypeError: no picture of this",
+    ]
+
+
+def test_a_run_without_a_record_is_refused_before_it_spends(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"\[data\] no agent has a training record"):
+        deal_run(from_table(public(data={"records": [0, 0]})), tmp_path / "run")
+    assert not (tmp_path / "run" / "manifest.json").exists()
