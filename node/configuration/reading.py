@@ -11,6 +11,7 @@ Rules that hold here:
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,10 @@ from node.configuration.refusals import ConfigurationError, one_line
 from node.configuration.rules import RULES
 from node.configuration.sections import Configuration, LearningSection
 from node.configuration.usage import refused
+
+_PART = re.compile(r"""\s*(?:"[^"]+"|'[^']+')\s*|[^.="']*[^.="'\s][^.="']*""")
+_OVERRIDE = re.compile(rf"((?:{_PART.pattern})(?:\.(?:{_PART.pattern}))+)=(.*)", re.DOTALL)
+"""The key of an override, of two parts or more between dots, and its value."""
 
 
 def load(path: Path | str, overrides: Sequence[str] = (), scenario: Path | None = None) -> Configuration:
@@ -46,7 +51,7 @@ def load(path: Path | str, overrides: Sequence[str] = (), scenario: Path | None 
 
 def _read_table(path: Path, what: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigurationError(f"{what} {path}: {error.strerror or error}; give a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -134,11 +139,18 @@ def _fields(kind: Any) -> dict[str, FieldInfo]:
 
 
 def set_value(table: dict[str, Any], override: str) -> None:
-    """Set one ``section.key=value`` in place; the value is TOML, or else a bare string."""
-    key, equals, text = override.partition("=")
-    parts = [part.strip() for part in key.split(".")]
-    if not equals or len(parts) < 2 or not all(parts):
-        raise ConfigurationError(f"--set {override}: should be section.key=value")
+    """Set one ``section.key=value`` in place; the value is TOML, or else a bare string.
+
+    A part of the key that holds a dot or an equals sign is in quotes, as in TOML: ``data.bounds."IQ.verb"=[1, 19]``.
+    """
+    found = _OVERRIDE.fullmatch(override)
+    if found is None:
+        raise ConfigurationError(
+            f"--set {override}: should be section.key=value, with a part that holds a dot in quotes, such as "
+            "'data.bounds.\"IQ.verb\"=[1, 19]'"
+        )
+    key, text = found.groups()
+    parts = [_unquoted(part.strip()) for part in _PART.findall(key)]
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -148,6 +160,10 @@ def set_value(table: dict[str, Any], override: str) -> None:
         if not isinstance(table, dict):
             raise ConfigurationError(f"--set {override}: {part} is not a section")
     table[parts[-1]] = value
+
+
+def _unquoted(part: str) -> str:
+    return part[1:-1] if part[0] in "\"'" else part
 
 
 def _resolved(configuration: Configuration, name: str, folder: Path | None) -> Configuration:

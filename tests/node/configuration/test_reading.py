@@ -174,7 +174,32 @@ def test_overrides_are_toml_values_or_bare_words(file: Path) -> None:
     assert own.learning.parameters == {"depth": 2}
 
 
-@pytest.mark.parametrize("override", ["learning.mu", "mu=3", ".=3", "learning.mu.deep=1"])
+@pytest.mark.parametrize(
+    ("override", "key", "value"),
+    [
+        ('data.bounds."IQ.verb"=[1,19]', "IQ.verb", (1.0, 19.0)),
+        ("data.bounds.'IQ.verb' = [1, 19]", "IQ.verb", (1.0, 19.0)),
+        ('data.bounds."a=b"=[1,19]', "a=b", (1.0, 19.0)),
+        ("data.bounds.*=[1,19]", "*", (1.0, 19.0)),
+        ("data . bounds . age years = [1,19]", "age years", (1.0, 19.0)),
+    ],
+)
+def test_a_key_of_an_override_may_be_in_quotes(
+    file: Path, override: str, key: str, value: tuple[float, float], tmp_path: Path
+) -> None:
+    given = ["data.source=csv", "data.path=rows.csv", "data.label=y", "data.agents=3", override]
+    assert load(file, given).data.bounds == {key: value}
+    written = tmp_path / "again.toml"
+    written.write_text(dump(load(file, given)))
+    assert load(written).data.bounds == {key: value}
+
+
+def test_a_byte_order_mark_is_passed_over(file: Path) -> None:
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    assert load(file).data.source == "schools"
+
+
+@pytest.mark.parametrize("override", ["learning.mu", "mu=3", ".=3", "learning.mu.deep=1", 'data."a=3', 'data."".a=1'])
 def test_an_override_that_is_none(file: Path, override: str) -> None:
     with pytest.raises(ConfigurationError, match="--set"):
         load(file, [override])
