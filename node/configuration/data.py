@@ -16,7 +16,7 @@ Source = Literal[
 ]
 Split = Literal["even", "sizes", "random", "ratio", "dirichlet", "column"]
 
-_SPLIT = {"agents", "split", "sizes", "ratio", "alpha", "column", "floor", "held_out"}
+_SPLIT = {"registry", "agents", "split", "sizes", "ratio", "alpha", "column", "floor", "held_out"}
 _TABLE = _SPLIT | {"path", "drop", "intercept", "row_scaling"}
 _OWN_TABLE = _TABLE | {"label", "positive", "negative", "bounds", "levels", "outside", "row_bound", "record"}
 _OWN_MATRIX = _OWN_TABLE - {"drop", "levels", "label"}
@@ -26,7 +26,16 @@ _USED: dict[str, set[str]] = {
     "breast-cancer": _TABLE,
     "adult": _TABLE | {"test", "as_published"},
     "bank": _TABLE,
-    "movielens-100k": {"path", "agents", "held_out", "dimension", "als_regularisation", "centring", "as_published"},
+    "movielens-100k": {
+        "registry",
+        "path",
+        "agents",
+        "held_out",
+        "dimension",
+        "als_regularisation",
+        "centring",
+        "as_published",
+    },
     "synthetic": {"agents", "dimension", "records", "flips", "test_points", "test_labels", "feature_scale"},
     "csv": _OWN_TABLE,
     "parquet": _OWN_TABLE,
@@ -63,6 +72,9 @@ class DataSection(BaseModel):
     """File or folder. ``schools`` and ``breast-cancer`` are found in examples/data without it."""
     seed: int | None = Field(default=None, ge=0)
     """Seed of the dealing alone; by default the run's."""
+
+    registry: str | None = None
+    """Folder in which runs on these data note what they spend. Default: beside the file of data of one's own."""
 
     agents: int | None = Field(default=None, ge=1)
     split: Split | None = None

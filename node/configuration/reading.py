@@ -173,6 +173,9 @@ def _resolved(configuration: Configuration, name: str, folder: Path | None) -> C
         run = run.model_copy(update={"name": name})
     if data.path is not None:
         data = data.model_copy(update={"path": _absolute(str(data.path), folder)})
+    if data.registry is not None and folder is not None:
+        # It may not be there yet: it has one place, wherever the command is called from.
+        data = data.model_copy(update={"registry": str((folder / Path(data.registry).expanduser()).absolute())})
     if topology.path is not None:
         topology = topology.model_copy(update={"path": _absolute(topology.path, folder)})
     if privacy.budgets is not None:

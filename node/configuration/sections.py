@@ -150,6 +150,8 @@ class PrivacySection(Section):
     epsilon: float | None = None
     """Total budget of each agent, over all its releases."""
     delta: float | None = None
+    total_epsilon: Positive | None = None
+    """What all runs together may spend on a record of these data; the registry of the data remembers it."""
     clip: Positive | None = None
     """Bound on each record's gradient, in the norm of the mechanism."""
     allocation: Literal["uniform", "increasing", "as_published"] = "uniform"

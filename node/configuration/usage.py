@@ -74,7 +74,7 @@ def _privacy(c: Configuration) -> dict[str, str]:
     found = {}
     if not c.private:
         why = 'privacy.mechanism is "none" (name a mechanism: laplace, gaussian, gamma-norm)'
-        found = {key: why for key in type(privacy).model_fields if key != "mechanism"}
+        found = {key: why for key in type(privacy).model_fields if key not in ("mechanism", "total_epsilon")}
     elif not chosen.allocates:
         why = f"{chosen.name} divides its budget by itself (used by {_those('allocates')})"
         found = {"allocation": why, "r": why}
@@ -85,6 +85,8 @@ def _privacy(c: Configuration) -> dict[str, str]:
     if len(chosen.observers) < 2:
         able = ", ".join(name for name in KNOWN if len(algorithm(name).observers) > 1)
         found["observer"] = f"every listener sees each release of {chosen.name} (used by {able})"
+    if c.data.source == "synthetic":
+        found["total_epsilon"] = "synthetic records are nobody's, so no registry adds up what runs spend on them"
     for key in ("colluders", "dropouts"):
         if masked:
             found.pop(key, None)  # masks are made with and without noise

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse
 
 from coordinator_free.release import FloatArray
+from node.data.records import Sources
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,8 @@ class Dealt:
     feature_law: FeatureLaw | None = None
     second_moment: FloatArray | None = None
     """What is publicly known of the mean of x x^T, shape (p, p)."""
+    sources: Sources | None = None
+    """The records as they were before everything; None where nobody owns them (synthetic)."""
     digest: str = field(init=False)
     """sha256 over the shards' bytes and sizes: runs that deal the same data are found by it."""
 

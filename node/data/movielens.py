@@ -7,6 +7,7 @@ least squares on the training ratings: what the paper does "for convenience", an
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +16,13 @@ import scipy.sparse
 
 from node.configuration.data import DataSection
 from node.data import als, split
-from node.data.columns import numbers, row_norms
+from node.data.columns import Cells, numbers, row_norms
 from node.data.csv_file import read_columns
 from node.data.dealt import Dealt, Shard
 from node.data.errors import DataError
 from node.data.labels import check_groups
 from node.data.paths import existing, one_of
+from node.data.records import Sources
 
 CENTRE = 3.5
 """Public: a rating above it is a recommendation. Ratings are 1 to 5."""
@@ -51,7 +53,7 @@ def deal(section: DataSection, seed: int, *, private: bool) -> Dealt:
         path = one_of(existing(section.path or ""), ("ml-100k.inter", "u.data"))
     except DataError as error:
         raise DataError(f"{error}; examples/get-movielens fetches it") from None
-    user, item, rating, values = _ratings(path, section.agents)
+    user, item, rating, values, columns = _ratings(path, section.agents)
     users, items = len(values), int(item.max()) + 1
     random = np.random.default_rng([seed, 4])
     parts = [split.hold_out(np.flatnonzero(user == u), section.held_out_in_force, random) for u in range(users)]
@@ -100,11 +102,17 @@ def deal(section: DataSection, seed: int, *, private: bool) -> Dealt:
         similarity=scipy.sparse.csr_array((rating[train], where), shape=shape),
         feature_law=ItemLaw(float(np.quantile(squared, _QUANTILE))),
         second_moment=features[rated].T @ features[rated] / int(rated.sum()),
+        sources=Sources(columns, tuple(rows for rows, _ in parts)),
     )
 
 
-def _ratings(path: Path, agents: int | None) -> tuple[split.Rows, split.Rows, np.ndarray, list[str]]:
-    """(user index, item index, rating) of each row, and the users' names in order; the first ``agents`` of them."""
+def _ratings(
+    path: Path, agents: int | None
+) -> tuple[split.Rows, split.Rows, np.ndarray, list[str], Mapping[str, Cells]]:
+    """(user index, item index, rating) of each row, the users' names in order, and the file's columns.
+
+    The columns are in the same order of rows; everything is of the first ``agents`` users.
+    """
     header = ("user", "item", "rating", "time")
     columns = read_columns(path, delimiter="\t", header=header, skip=int(path.suffix == ".inter"))
     rating = numbers("rating", columns["rating"])
@@ -119,4 +127,4 @@ def _ratings(path: Path, agents: int | None) -> tuple[split.Rows, split.Rows, np
         item[rows] = k
     rows = np.concatenate(groups)
     user = np.repeat(np.arange(len(groups)), [len(part) for part in groups])
-    return user, item[rows], rating[rows], values
+    return user, item[rows], rating[rows], values, {name: np.array(cells)[rows] for name, cells in columns.items()}

@@ -68,6 +68,7 @@ def load(section: DataSection, *, private: bool, norm: str) -> Table:
         group=section.column or "agent",
         public_assumptions=_assumed(section, plan, labels) if private else (),
         negative=labels.negative,
+        sources=columns,
     )
 
 

@@ -64,5 +64,6 @@ def table(
         label_bound=1.0,
         groups=None if section.column is None else [str(cell) for cell in columns[section.column]],
         group=section.column or "agent",
+        sources=columns,
         public_assumptions=public_assumptions,
     )

@@ -44,6 +44,7 @@ def load(section: DataSection) -> Table:
         label_bound=LABEL_BOUND,
         groups=columns[by],
         group=by,
+        sources=columns,
         public_assumptions=(
             "schools: the exam score was published as a normal score of each pupil's rank among all pupils",
             "schools: the LRT score was published standardised over all pupils",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +10,10 @@ import numpy as np
 from coordinator_free.release import FloatArray
 from node.configuration.data import DataSection
 from node.data import split
+from node.data.columns import Cells
 from node.data.dealt import Dealt, Shard, metric_of
 from node.data.labels import check_groups
+from node.data.records import Sources
 
 _SPLIT_ASSUMPTIONS = {"dirichlet": ("the agent of each row was drawn from its label (Dirichlet label skew)",)}
 
@@ -36,6 +38,8 @@ class Table:
     x_test: FloatArray | None = None
     y_test: FloatArray | None = None
     """Published test rows (data.test = "published")."""
+    sources: Mapping[str, Cells] | None = None
+    """Every column of the source as it is, row for row with ``x``."""
 
 
 def deal_table(table: Table, section: DataSection, seed: int) -> Dealt:
@@ -43,15 +47,17 @@ def deal_table(table: Table, section: DataSection, seed: int) -> Dealt:
     parts, names = _parts(table, section, np.random.default_rng([seed, 1]))
     random = np.random.default_rng([seed, 2])
     if table.x_test is None or table.y_test is None:
-        shards = []
+        shards, training = [], []
         for rows in parts:
             train, test = split.hold_out(rows, section.held_out_in_force, random)
             shards.append(Shard(table.x[train], table.y[train], table.x[test], table.y[test]))
+            training.append(train)
     else:
         tests = split.by_sizes(len(table.y_test), split.even_sizes(len(table.y_test), len(parts)), random)
+        training = [np.sort(rows) for rows in parts]
         shards = [
             Shard(table.x[rows], table.y[rows], table.x_test[test], table.y_test[test])
-            for rows, test in zip(map(np.sort, parts), tests, strict=True)
+            for rows, test in zip(training, tests, strict=True)
         ]
     return Dealt(
         shards=tuple(shards),
@@ -62,6 +68,7 @@ def deal_table(table: Table, section: DataSection, seed: int) -> Dealt:
         row_bounds=table.row_bounds,
         label_bound=table.label_bound,
         negative=table.negative,
+        sources=None if table.sources is None else Sources(table.sources, tuple(training)),
         public_assumptions=table.public_assumptions + _SPLIT_ASSUMPTIONS.get(section.split_in_force, ()),
     )
 

@@ -31,11 +31,11 @@ from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
 from node.dealing.place import claimed, fill
 from node.dealing.preparation import Preparation, prepare
+from node.dealing.reservation import place_of, reserved, warning_of
 from node.folder.build import build
 from node.folder.keys import make_keys
 from node.folder.ledger import LedgerFile
 from node.folder.manifest import Manifest, Metric, Seeds
-from node.folder.plain import plain
 from node.folder.shard import setting, write_shard
 from node.folder.whole import write_new, write_whole
 from node.places import agent_folder, shard_path
@@ -56,26 +56,27 @@ def deal_run(configuration: Configuration, folder: Path, *, force: bool = False)
                     f"--force: {ledger} is of an agent that the new run does not have, and ledgers are never deleted; "
                     "choose another --out or run.name"
                 )
-        manifest = _write(preparation, building, folder)
-        fill(folder, building)
+        manifest, plans = _write(preparation, building, folder)
+        with reserved(preparation, plans, manifest.run.hex(), folder, building):
+            fill(folder, building)
     return manifest
 
 
-def _write(preparation: Preparation, building: Path, folder: Path) -> Manifest:
-    from node.folder.earlier_runs import earlier_runs
+def _write(preparation: Preparation, building: Path, folder: Path) -> tuple[Manifest, list[list[Mechanism | None]]]:
+    """Write everything but ``dealt.json``; returns the manifest, and the mechanism of each release of each agent."""
     from topology import files
 
     c, dealt, graph = preparation.configuration, preparation.dealt, preparation.network
     run = secrets.token_hex(16)
     digest = public_digest(c, graph.digest()).hex()
     judge = loss(c.learning.loss)
-    earlier = earlier_runs(folder, dealt.digest)
     write_whole(building / "config.toml", dump(c).encode(), 0o644)
     write_whole(building / "topology.graphml", files.write(graph, "graphml"), 0o644)
     (building / "shards").mkdir(mode=0o700)
     (building / "agents").mkdir(mode=0o700)
     (building / "endpoints").mkdir(mode=0o755)
     indices: list[int] = []
+    plans: list[list[Mechanism | None]] = []
     for agent in range(preparation.agents):
         # An agent that opts out has room in its ledger for runs to come, and is charged nothing now.
         epsilon, delta = preparation.budget(agent) or (0.0, 0.0)
@@ -93,6 +94,7 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> Manifest:
         write_new(place / "secret", secret)
         speaker = make(c.learning.algorithm, setting(rows, public, secret))
         plan = [speaker.charge(index) for index in range(public.releases)]
+        plans.append(plan)
         kept = agent_folder(folder, agent) / "ledger.jsonl"
         if kept.exists():
             _check_room(kept, shard_digest, budget, run, plan)
@@ -100,8 +102,6 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> Manifest:
             LedgerFile.create(place / "ledger.jsonl", shard_digest, dealt.record, budget, plan)
     if c.encrypted:
         make_keys(building, [*range(preparation.agents), *([None] if c.eavesdropper.enabled else [])])
-    about_the_data = {"data_digest": dealt.digest, "earlier_runs": plain(earlier)}
-    write_new(building / "dealt.json", json.dumps(about_the_data, indent=1, allow_nan=False).encode())
     manifest = Manifest(
         sottovoce=importlib.metadata.version("sottovoce"),
         run=bytes.fromhex(run),
@@ -121,12 +121,12 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> Manifest:
         configuration_digest=digest,
         seeds=_seeds(preparation),
         public_assumptions=tuple(dealt.public_assumptions),
-        warnings=tuple(preparation.warnings),
+        warnings=(*preparation.warnings, *warning_of(c, place_of(c, folder))),
         build=build(),
     )
     text = json.dumps(manifest.to_json(), indent=1, allow_nan=False) + "\n"
     write_whole(building / "manifest.json", text.encode(), 0o644)
-    return manifest
+    return manifest, plans
 
 
 def _check_room(

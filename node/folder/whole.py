@@ -33,6 +33,31 @@ def write_whole(path: Path, data: bytes, mode: int = 0o600) -> None:
         raise _named(error, path, part) from error
 
 
+def write_synced(path: Path, data: bytes) -> None:
+    """Write a file, mode 0600, replacing an older one, and wait until it is on the disk under its name.
+
+    Raises
+    ------
+    OSError
+        With ``path`` as its file name.
+    """
+    part = _part(path)
+    try:
+        part.unlink(missing_ok=True)
+        with os.fdopen(os.open(part, _NEW, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise _named(error, path, part) from error
+
+
 def write_new(path: Path, data: bytes) -> None:
     """Write a file, mode 0600, that is not there yet.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-from node.folder.earlier_runs import EarlierRun
+from node.folder.earlier_runs import EarlierRun, Together
 from node.folder.manifest import RunFolderError, read_json
 from node.folder.plain import plain
 from node.folder.whole import write_whole
@@ -92,6 +92,8 @@ class Details:
     not_covered_by_epsilon: tuple[str, ...]
     warnings: tuple[str, ...]
     earlier_runs: tuple[EarlierRun, ...]
+    together: Together | None
+    """What all runs on the same records may have spent; None where nobody adds it up."""
     zero: Summary | None
     best_ridge: Summary | None
     best_ridge_multiple: float | None
@@ -107,8 +109,10 @@ class Details:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Read what `to_json` wrote; raises KeyError, TypeError or ValueError for anything else."""
+        document = {"together": None, **document}  # of before there were registries
         given = {own.name: document[own.name] for own in fields(cls)}
         given.update(
+            together=None if document["together"] is None else Together(**document["together"]),
             not_covered_by_epsilon=tuple(document["not_covered_by_epsilon"]),
             warnings=tuple(document["warnings"]),
             earlier_runs=tuple(EarlierRun(**run) for run in document["earlier_runs"]),

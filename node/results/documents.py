@@ -16,7 +16,7 @@ from coordinator_free.theory.staleness import Staleness
 from node.drawing import floats
 from node.faults.log import read_faults
 from node.folder.counted import Counted
-from node.folder.earlier_runs import EarlierRun
+from node.folder.earlier_runs import EarlierRun, Together
 from node.folder.endings import failures_of
 from node.folder.manifest import read_json
 from node.folder.run import RunFolder
@@ -82,7 +82,8 @@ def details_of(
     ridge: tuple[float, FloatArray] | None,
 ) -> Details:
     """Make the details: what tables, pictures and the report show besides the results."""
-    earlier = read_json(run.folder / "dealt.json").get("earlier_runs", [])
+    dealt = read_json(run.folder / "dealt.json")
+    together = dealt.get("together")
     sent = [None if count is None else count.sent for count in counted]
     sizes = [None if count is None else count.bytes for count in counted]
     return Details(
@@ -91,7 +92,8 @@ def details_of(
         simulation=run.manifest.simulation,
         not_covered_by_epsilon=NOT_COVERED if run.configuration.private else (),
         warnings=run.manifest.warnings,
-        earlier_runs=tuple(EarlierRun(**earlier_run) for earlier_run in earlier),
+        earlier_runs=tuple(EarlierRun(**earlier_run) for earlier_run in dealt.get("earlier_runs", [])),
+        together=None if together is None else Together(**together),
         zero=scores.summary("zero"),
         best_ridge=scores.summary("best_ridge"),
         best_ridge_multiple=ridge[0] if ridge is not None else None,

@@ -12,7 +12,7 @@ from node.results.details import Details
 from node.results.labels import COLOURS, LABELS, marked, metric_name, sign_of
 from node.results.results import Results
 from node.results.staleness_picture import AGE_INK, bars
-from node.results.table import caption, facts, model_rows
+from node.results.table import caption, facts, headline, model_rows
 
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;color:#1f2933;max-width:60rem;margin:2rem auto;padding:0 1rem}
@@ -47,6 +47,7 @@ def write_report(name: str, results: Results, details: Details) -> bytes | None:
         f"<script>{get_plotlyjs()}</script>" if figures else "",
         f"<h1>{html.escape(name)}</h1>",
         f"<p>{html.escape(_about(results))}</p>",
+        f"<p><b>{html.escape(first)}</b></p>" if (first := headline(details)) else "",
         _table(results, details),
         "<dl>" + "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(v)}</dd>" for k, v in facts(results, details)),
         "</dl>",

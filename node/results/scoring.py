@@ -27,6 +27,7 @@ from coordinator_free.problem import baselines
 from coordinator_free.problem.losses import Loss, Squared, loss
 from coordinator_free.problem.objective import ProblemError, optimum, relative_gap
 from coordinator_free.release import FloatArray
+from node.folder.registry import settle
 from node.folder.run import RunFolder, read_run
 from node.folder.shard import Rows
 from node.folder.spending import spent
@@ -78,6 +79,7 @@ def score(folder: Path) -> tuple[Results, Details]:
     details = _noted(details_of(run, scores, spending, heard, counted, ridge), attempts)
     write_results(folder, results)
     write_details(folder, details)
+    settle(folder)
     shown = Attempts()
     _show(run, results, details, shown)
     if shown.notes:

@@ -28,6 +28,8 @@ OBSERVERS = {
 }
 """Of masked sums, in words."""
 
+MOST_EARLIER = 8
+
 QUARTERS = "ranges: quarters of the agents by their training records"
 
 
@@ -56,7 +58,9 @@ def render(results: Results, details: Details) -> RenderableType:
     for name, value in facts(results, details):
         below.add_row(name, Text(value))
     texts = [Text(note, style="yellow") for note in notes]
-    return Group(Text(), table, Text(), below, *([Text(), *texts] if texts else []))
+    first = headline(details)
+    above = [Text(first, style="bold yellow")] if first else []
+    return Group(*above, Text(), table, Text(), below, *([Text(), *texts] if texts else []))
 
 
 def model_rows(results: Results, details: Details) -> tuple[list[str], list[list[str]], list[str]]:
@@ -97,15 +101,50 @@ def _notes(results: Results, details: Details) -> list[str]:
     if details.best_ridge is not None:
         notes.append(f"best ridge alone: lambda = {details.best_ridge_multiple:.3g}/m_i, chosen on the held-out rows.")
     notes += details.warnings
-    for earlier in details.earlier_runs:
+    notes += _earlier(details)
+    return notes + failure_lines(results.failures)
+
+
+def _earlier(details: Details) -> list[str]:
+    """One line for each earlier run on the same records, up to `MOST_EARLIER`."""
+    notes = []
+    for earlier in details.earlier_runs[:MOST_EARLIER]:
         if earlier.epsilon_max is not None and earlier.delta is not None:
+            what = "reserved (its ledgers were not read yet)" if earlier.reserved else "spent"
             notes.append(
-                f"earlier run {earlier.run} on the same data spent epsilon {earlier.epsilon_max:.4g} "
+                f"earlier run {earlier.run} on the same data {what} epsilon {earlier.epsilon_max:.4g} "
                 f"at delta {earlier.delta:.3g} (largest over agents): budgets add up."
             )
         else:
             notes.append(f"earlier run {earlier.run} on the same data released without noise.")
-    return notes + failure_lines(results.failures)
+    more = len(details.earlier_runs) - len(notes)
+    if more:
+        notes.append(f"and {more} more earlier runs on the same data.")
+    together = details.together
+    if together is not None and together.figures:
+        notes.append(
+            f"tune or compare showed figures of these records {together.figures} times; no budget covers them."
+        )
+    if together is not None and together.unknown:
+        notes.append(
+            f"{together.unknown} records of earlier runs are not in the data any more. If records were changed, what "
+            "was spent on them before is not added."
+        )
+    return notes
+
+
+def headline(details: Details) -> str | None:
+    """What all runs on the same records spent together, for the first line; None where this run is the only one."""
+    together = details.together
+    if together is None or together.runs < 2:
+        return None
+    if together.epsilon is None:
+        told = "without a bound: releases without noise are among them"
+    else:
+        told = f"epsilon {together.epsilon:.4g} at delta {together.delta:.3g} for {details.record}, at most"
+        if details.private:
+            told += f" ({together.records} of {together.of} records)"
+    return f"all {together.runs} runs on these data together: {told}"
 
 
 def facts(results: Results, details: Details) -> list[tuple[str, str]]:

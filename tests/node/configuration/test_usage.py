@@ -43,6 +43,7 @@ SHARED: dict[str, Any] = {
     "learning.finish": True,
     "privacy.epsilon": 1.5,
     "privacy.delta": 1e-4,
+    "privacy.total_epsilon": 9.0,
     "privacy.clip": 0.7,
     "privacy.allocation": "increasing",
     "privacy.r": 0.9,

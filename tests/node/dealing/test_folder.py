@@ -28,6 +28,7 @@ from node.dealing import preparation
 from node.dealing.folder import deal_run
 from node.dealing.preparation import confidences, prepare
 from node.folder.ledger import LedgerFile
+from node.folder.registry import settle
 from node.folder.shard import ShardError, read_rows, read_secret, read_shard, write_shard
 from node.places import agent_folder, shard_path
 from tests.helpers.tables import private, public
@@ -233,8 +234,12 @@ def test_a_run_on_the_same_rows_names_what_the_earlier_one_spent(tmp_path: Path)
     first, second = tmp_path / "first", tmp_path / "second"
     deal_run(from_table(private()), first)
     deal_run(from_table(private()), second)
-    assert json.loads((second / "dealt.json").read_text())["earlier_runs"] == []
+    [reserved] = json.loads((second / "dealt.json").read_text())["earlier_runs"]
+    assert (reserved["run"], reserved["reserved"]) == ("first", True)
+    assert reserved["epsilon_max"] == pytest.approx(2.0, rel=1e-3)
     charge_one(first, 3)
+    settle(first)
+    settle(second)
     third = tmp_path / "third"
     deal_run(from_table(private()), third)
     named = json.loads((third / "dealt.json").read_text())["earlier_runs"]
