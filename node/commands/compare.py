@@ -92,15 +92,17 @@ def _show(made: Comparison, document: dict[str, Any], folder: Path, console: Con
         )
     console.print(table)
     console.print()
-    if made.epsilon is not None:
-        console.print(f"budget: epsilon {made.epsilon:g} in total at delta {made.delta:g}, for {made.record}")
+    if made.budget is not None:
+        console.print(f"budget: {made.budget.in_words()}, for {made.record}", markup=False)
     if any(row.private and row.kind == "free finish" for row in made.rows):
         console.print("* never released and not covered by epsilon", markup=False)
     if made.world == "twin":
         console.print("in the twin: nothing was sent, nothing was charged; epsilon is what a run would cost")
-    elif made.epsilon is not None:
+    elif made.budget is not None:
         console.print("[yellow]every run charged its ledgers: budgets of runs on the same rows add up[/]")
     console.print("gain: difference on the same deal, with its 95% interval over seeds; positive is better")
+    for note in made.notes:
+        console.print(f"note: {note}", markup=False, soft_wrap=True)
     console.print(f"{folder}/comparison.png, .json, .parquet", soft_wrap=True)
 
 

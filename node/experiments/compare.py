@@ -1,8 +1,8 @@
 """Several configurations beside each other at equal total privacy, over several seeds, with the baselines of the data.
 
 Rules that hold here:
-- Private configurations spend the same total (epsilon, delta), or they are not compared. One without privacy is shown
-  and marked so.
+- Private configurations promise each agent the same (epsilon, delta) against the same observer, or they are not
+  compared. One without privacy is shown and marked so.
 - A seed deals rows, graph and clocks alike for all configurations, so that differences are of one and the same deal.
 - Over processes every run charges its own ledgers: runs on the same rows add up. In the twin nothing is sent.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from coordinator_free.problem.objective import ProblemError
 from coordinator_free.release import FloatArray
 from node.configuration.reading import load
 from node.configuration.sections import Configuration
+from node.dealing.preparation import Preparation
+from node.experiments.promises import false_promise, unequal
 from node.experiments.trial import Trial, TrialError, play, seeded
 from node.folder import tables
 
@@ -60,17 +62,35 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """What the private configurations promise: the largest (epsilon, delta) of an agent, and against which observer."""
+
+    epsilon: float
+    delta: float
+    own: bool
+    """Whether the agents have budgets of their own."""
+    observer: str
+
+    def in_words(self) -> str:
+        """The budget in words."""
+        each = "at most, each agent its own, " if self.own else ""
+        seen = "masked sums alone" if self.observer == "sum" else "all releases"
+        return f"epsilon {self.epsilon:g} in total {each}at delta {self.delta:g}, against an observer of {seen}"
+
+
+@dataclass(frozen=True)
 class Comparison:
     """All rows, and what was equal: metric, budget, seeds."""
 
     rows: list[Row]
     metric: str
     larger_is_better: bool
-    epsilon: float | None
-    delta: float | None
+    budget: Budget | None
     record: str
     seeds: list[int]
     world: str
+    notes: tuple[str, ...]
+    """What dealing warns of, and what it assumed to be public."""
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain values, the rows summarised over seeds."""
@@ -78,8 +98,9 @@ class Comparison:
             "world": self.world,
             "seeds": self.seeds,
             "metric": {"name": self.metric, "larger_is_better": self.larger_is_better},
-            "budget": None if self.epsilon is None else {"epsilon": self.epsilon, "delta": self.delta},
+            "budget": None if self.budget is None else asdict(self.budget),
             "record": self.record,
+            "notes": list(self.notes),
             "rows": [row.summary() for row in self.rows],
         }
 
@@ -120,7 +141,7 @@ def named(paths: Sequence[Path], overrides: Sequence[str]) -> dict[str, Configur
 def check(configurations: dict[str, Configuration]) -> None:
     """Raises `TrialError` unless these can be compared."""
     first_name, first = next(iter(configurations.items()))
-    spender: tuple[str, float | None, float | None] | None = None
+    spender: str | None = None
     for name, c in configurations.items():
         if c.data != first.data or c.learning.loss != first.learning.loss:
             raise TrialError(
@@ -128,14 +149,10 @@ def check(configurations: dict[str, Configuration]) -> None:
             )
         if not c.private:
             continue
-        budget = (name, c.privacy.epsilon, c.privacy.delta or 0.0)
-        if spender is None:
-            spender = budget
-        elif spender[1:] != budget[1:]:
-            raise TrialError(
-                f"{name}: privacy.epsilon = {budget[1]:g}, delta = {budget[2]:g}, but {spender[0]} has {spender[1]:g}, "
-                f"{spender[2]:g}; accepted: one total for all, as --set privacy.epsilon={spender[1]:g}"
-            )
+        spender = spender or name
+        complaint = false_promise(name, c) or unequal(spender, name, configurations)
+        if complaint:
+            raise TrialError(complaint)
 
 
 def compare(
@@ -150,7 +167,8 @@ def compare(
     scored: dict[tuple[str, str], list[FloatArray]] = {}
     spent: dict[str, float] = {}
     records: list[list[int]] = []
-    judge, record = None, ""
+    notes: dict[str, None] = {}
+    judge, record, budget = None, "", None
     for seed in seeds:
         for k, (name, configuration) in enumerate(configurations.items()):
             tell(f"{name}, seed {seed}")
@@ -159,6 +177,9 @@ def compare(
                 seeded(configuration, seed, simulation=configuration.run.simulation, name=label), world, folder / label
             )
             judge, record = trial.judge, trial.preparation.dealt.record
+            budget = budget or _budget(trial.preparation)
+            notes |= dict.fromkeys(trial.preparation.dealt.public_assumptions)
+            notes |= {f"{name}: {warning}": None for warning in trial.preparation.warnings}
             if k == 0:
                 records.append(trial.records)
                 for kind, one in baseline_scores(trial).items():
@@ -193,16 +214,28 @@ def compare(
                 gain,
             )
         )
-    budgets = [c.privacy for c in configurations.values() if c.private]
     return Comparison(
         rows=rows,
         metric=judge.metric,
         larger_is_better=judge.larger_is_better,
-        epsilon=budgets[0].epsilon if budgets else None,
-        delta=(budgets[0].delta or 0.0) if budgets else None,
+        budget=budget,
         record=record,
         seeds=list(seeds),
         world=world,
+        notes=tuple(notes),
+    )
+
+
+def _budget(preparation: Preparation) -> Budget | None:
+    """What these agents are promised; None without a mechanism."""
+    budgets = [budget for agent in range(preparation.agents) if (budget := preparation.budget(agent)) is not None]
+    if not budgets:
+        return None
+    return Budget(
+        epsilon=max(epsilon for epsilon, _ in budgets),
+        delta=max(delta for _, delta in budgets),
+        own=bool(preparation.own_budgets),
+        observer=preparation.configuration.privacy.observer,
     )
 
 
@@ -250,7 +283,7 @@ def picture(comparison: Comparison) -> bytes:
     from node.experiments.charts import draw_marks
 
     better = "higher" if comparison.larger_is_better else "lower"
-    budget = "" if comparison.epsilon is None else f", epsilon {comparison.epsilon:g} in total"
+    budget = "" if comparison.budget is None else f", epsilon {comparison.budget.epsilon:g} in total"
     below = f"mean over agents, bars: deviation over {len(comparison.seeds)} seed(s); {better} is better{budget}"
     return draw_marks(f"Held-out {comparison.metric}", below, marks(comparison))
 

@@ -173,12 +173,13 @@ def in_twin(preparation: Preparation) -> Trial:
 
 
 def _cost(preparation: Preparation, agents: Sequence[Agent]) -> tuple[float, str]:
-    """The largest total over agents; those whose releases cost alike are accounted once."""
-    delta = preparation.configuration.privacy.delta or 0.0
-    found = []
+    """The largest total over agents, each at its own delta; those whose releases cost alike are accounted once."""
+    found = [(0.0, "plain sum")]
     for i, agent in enumerate(agents):
-        plan = [agent.charge(k) for k in range(preparation.public(i).releases)]
-        spent = total(plan, delta)
+        budget = preparation.budget(i)
+        if budget is None or budget[0] == 0:  # epsilon 0: it only listens
+            continue
+        spent = total([agent.charge(k) for k in range(preparation.public(i).releases)], budget[1])
         found.append((spent.epsilon, spent.accountant))
     return max(found)
 

@@ -57,6 +57,62 @@ def test_budgets_that_differ_are_not_compared(tmp_path: Path) -> None:
     check(named(paths, ["privacy.epsilon=1.5"]))
 
 
+def masked(**privacy: Any) -> dict[str, Any]:
+    """Private masked sums on ten synthetic agents."""
+    table = small(topology={"kind": "complete"}, privacy={"observer": "sum", **privacy})
+    own = {"algorithm": "gradient-descent", "aggregation": "masked-sum", "step": 0.1}
+    return table | {"learning": {"smoothness": "feature-law", **own}}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [
+        (small(), small(privacy={"levels": [[1.0, 50.0]]}), r"two: privacy.epsilon = 1, .* but one has 1"),
+        (
+            small(privacy={"levels": [[1.0, 1.0]]}),
+            small(privacy={"levels": [[1.0, 50.0]]}),
+            r"two: privacy.levels = \[\[1.0, 50.0\]\], but one has \[\[1.0, 1.0\]\]; accepted: the same promise",
+        ),
+        (small(), small(privacy={"budgets": "rich.csv"}), 'two: privacy.budgets = .*rich.csv", but one has none'),
+        (small(privacy={"budgets": "poor.csv"}), small(privacy={"budgets": "rich.csv"}), r"privacy.budgets"),
+        (small(), masked(), 'two: privacy.observer = "sum", but one has "releases"'),
+        (masked(), masked(colluders=2), "two: privacy.colluders = 2, but one has 1"),
+        (
+            small(),
+            masked(observer="as_published"),
+            'two: privacy.observer = "as_published" claims an epsilon that its releases do not keep',
+        ),
+    ],
+)
+def test_promises_that_differ_are_not_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one: dict[str, Any], other: dict[str, Any], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rich.csv").write_text("agent,epsilon\n0,50\n")
+    (tmp_path / "poor.csv").write_text("agent,epsilon\n0,1\n")
+    configurations = {"one": configured(one, {}), "two": configured(other, {})}
+    with pytest.raises(TrialError, match=words):
+        check(configurations)
+
+
+def test_own_budgets_are_compared_where_they_are_the_same(tmp_path: Path) -> None:
+    levels = [[0.5, 3.0], [0.3, 0.5], [0.2, 0.0]]
+    made = compare(
+        {
+            "a": configured(small(privacy={"levels": levels}), {}),
+            "b": configured(small(privacy={"levels": levels}), {}),
+        },
+        [3],
+        "twin",
+        tmp_path,
+    )
+    assert made.budget is not None
+    assert (made.budget.epsilon, made.budget.own) == (3.0, True)
+    assert "each agent its own" in made.budget.in_words()
+    assert [row.epsilon for row in made.rows if row.private] == pytest.approx([3.0] * 4, rel=1e-3)
+    assert any("with epsilon 0" in note for note in made.notes)
+
+
 def test_tasks_that_differ_are_not_compared(tmp_path: Path) -> None:
     paths = [write(tmp_path, "one", small()), write(tmp_path, "two", private())]
     with pytest.raises(TrialError, match="one task"):

@@ -1,0 +1,71 @@
+"""Whether private configurations promise the same, so that they can be compared at equal privacy.
+
+Rules that hold here:
+- A promise is an epsilon and a delta for each agent, against an observer. Two with other budgets for some agents, or
+  against other observers, are not equal.
+- An epsilon that the releases do not keep is no promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from node.configuration.refusals import shown
+from node.configuration.sections import Configuration
+
+
+def unequal(one: str, other: str, configurations: Mapping[str, Configuration]) -> str | None:
+    """How the promises of two private configurations, by name, differ, in one line; None if they are equal."""
+    first, second = (_promise(configurations[name]) for name in (one, other))
+    if first == second:
+        return None
+    if any(first[key] != second[key] for key in ("epsilon", "delta")):
+        mine, theirs = (configurations[name].privacy for name in (other, one))
+        return (
+            f"{other}: privacy.epsilon = {mine.epsilon or 0.0:g}, delta = {mine.delta or 0.0:g}, but {one} has "
+            f"{theirs.epsilon or 0.0:g}, {theirs.delta or 0.0:g}; accepted: one total for all, as "
+            f"--set privacy.epsilon={theirs.epsilon or 0.0:g}"
+        )
+    key = next(key for key in first if first[key] != second[key])
+    mine, theirs = (getattr(configurations[name].privacy, key) for name in (other, one))
+    return (
+        f"{other}: privacy.{key} = {_shown(mine)}, but {one} has {_shown(theirs)}; accepted: the same promise to each "
+        f"agent in all, and so the same privacy.{key}"
+    )
+
+
+def false_promise(name: str, configuration: Configuration) -> str | None:
+    """Why a private configuration's epsilon is not what its releases cost, in one line; None if it is."""
+    if configuration.privacy.observer != "as_published":
+        return None
+    return (
+        f'{name}: privacy.observer = "as_published" claims an epsilon that its releases do not keep, so it cannot be '
+        'compared at equal privacy; accepted are "releases" and "sum"'
+    )
+
+
+def _promise(configuration: Configuration) -> dict[str, Any]:
+    """What is promised: to each agent, by the numbers or the file that they come from, and against whom."""
+    privacy = configuration.privacy
+    return {
+        # Levels give every agent its epsilon, so that the total of the section is nobody's.
+        "epsilon": None if privacy.levels else privacy.epsilon,
+        "delta": privacy.delta or 0.0,
+        "levels": privacy.levels,
+        "budgets": None if privacy.budgets is None else _content(Path(privacy.budgets)),
+        "observer": privacy.observer,
+        "colluders": privacy.colluders if privacy.observer == "sum" else 0,
+    }
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # dealing says what is wrong with it
+        return bytes(path)
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else shown(value)
