@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from node.plug_ins import find_here
-from node.processes import keep_private
+from node.processes import keep_private, undone_when_told
 
 COMMANDS = (
     "new",
@@ -106,7 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.environ.setdefault(variable, "1")  # before numpy: sums must come out in one order everywhere
     find_here()
     try:
-        application(names)(args=given, prog_name="sottovoce")
+        with undone_when_told():
+            application(names)(args=given, prog_name="sottovoce")
     except KeyboardInterrupt:
         print("sottovoce: interrupted", file=sys.stderr)
         raise SystemExit(130) from None

@@ -71,7 +71,8 @@ def undone_when_told() -> Iterator[None]:
             signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
-    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGINT)}
+    heeded = (n for n in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(n) is not signal.SIG_IGN)
+    before = {number: signal.signal(number, leave) for number in heeded}
     try:
         yield
     finally:

@@ -15,6 +15,7 @@ from rich.progress import Progress as Bars
 from node.configuration.reading import load
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
+from node.folder.endings import failure_lines
 from node.folder.watch import Watch
 from node.worlds import launcher, limits, steps
 from node.worlds.progress import Progress
@@ -63,6 +64,8 @@ def run(
 
     results = read_results(folder)
     if as_json:
+        if results.capture is not None and not results.capture.complete:
+            console.print("[yellow]warning:[/] the capture is incomplete", highlight=False)
         print(json.dumps(results.to_json(), indent=1, allow_nan=False))
     else:
         from node.results.table import show
@@ -92,20 +95,47 @@ def _run_processes(configuration: Configuration, folder: Path, agents: int, cons
             if configuration.private:
                 tasks["charged"] = bars.add_task("budget spent", total=cluster.planned)
 
+            told = _Told(console)
+
             def show(progress: Progress) -> None:
                 for name, task in tasks.items():
                     bars.update(task, completed=getattr(progress, name))
+                told.tell(progress)
 
             watch = cluster.watch(show)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
+        waiting = cluster.progress().waiting()
         cluster.stop()
-        console.print(f"interrupted: all processes ended; {folder} holds an unfinished run", highlight=False)
+        console.print(
+            f"interrupted: all processes ended; {folder} holds an unfinished run", highlight=False, soft_wrap=True
+        )
+        if waiting is not None:
+            console.print(f"before that: {waiting}", highlight=False, markup=False, soft_wrap=True)
         raise
     except BaseException:
         cluster.stop()
         raise
     cluster.close()
     return watch
+
+
+class _Told:
+    """What was printed beside the bars, each once: the processes that failed, and the agents that are waited for."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._failures = 0
+        self._waited_for: tuple[int, ...] = ()
+
+    def tell(self, progress: Progress) -> None:
+        """Print what is new since the last call."""
+        for line in failure_lines(progress.failures[self._failures :]):
+            self._console.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
+        waiting = progress.waiting()
+        if waiting is not None and (progress.waited_for != self._waited_for or len(progress.failures) > self._failures):
+            self._console.print(waiting, style="yellow", markup=False, highlight=False, soft_wrap=True)
+        self._failures = len(progress.failures)
+        self._waited_for = progress.waited_for or self._waited_for
 
 
 def _bars(console: Console) -> Bars:

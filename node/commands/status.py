@@ -27,7 +27,7 @@ def status(
     manifest = read_manifest(run)
     cluster = launcher.Cluster(run, load_dealt(run / "config.toml"), manifest.agents)
     progress = cluster.progress()
-    running = orphan.running_zygote(run) is not None
+    running = orphan.running_zygote(run) is not None or bool(orphan.left_of(run))
     failures = failures_of(run)
     started = (run / "processes.json").exists()
     scored = (run / "results.json").exists()

@@ -2,7 +2,7 @@
 
 Rules that hold here:
 - An agent that ended with status 0 finished. An eavesdropper that ended with status 1 has a capture with gaps: the
-  results say so, and it did not fail.
+  results say so, and it did not fail. Nor did one that was ended after it had closed its log and printed its verdict.
 - The last words of an agent are the reason in its ``final.json`` and the last lines of its standard error. A process
   that left neither has the signal or the status that ended it.
 """
@@ -57,11 +57,11 @@ def failure(folder: Path, who: int | str, status: int | None) -> Failure | None:
     if status == ExitCode.FINISHED:
         return None
     if isinstance(who, int):
-        return {"who": agent_name(who), "status": status, "last_words": _agents_words(folder, who) or [_ending(status)]}
-    if status == CAPTURE_INCOMPLETE:
+        return {"who": agent_name(who), "status": status, "last_words": _agents_words(folder, who) or [ending(status)]}
+    if status == CAPTURE_INCOMPLETE or (status is not None and status < 0 and _log_closed(folder)):
         return None
     words = [] if status is None or status < 0 else _last_lines(folder / "eavesdropper.log", 1)
-    return {"who": who, "status": status, "last_words": words or [_ending(status)]}
+    return {"who": who, "status": status, "last_words": words or [ending(status)]}
 
 
 def failures_of(folder: Path, expected: Iterable[int] = ()) -> list[Failure]:
@@ -73,27 +73,42 @@ def failures_of(folder: Path, expected: Iterable[int] = ()) -> list[Failure]:
         The run's folder.
     expected
         Agents that should have finished by now: one of them that left neither note nor status has failed too.
+
+    Returns
+    -------
+    list of Failure
+        In the order in which they ended; those that nobody noted come last.
     """
-    noted = _noted(folder)
-    statuses: dict[int | str, int | None] = {}
+    statuses: dict[int | str, int | None] = {
+        name if name == EAVESDROPPER else int(name.removeprefix("agent-")): status
+        for name, status in _noted(folder).items()
+    }
     for agent in expected:
-        counted = read_counted(folder, agent)
-        statuses[agent] = None if counted is None else counted.code
-    for name, status in noted.items():
-        statuses[name if name == EAVESDROPPER else int(name.removeprefix("agent-"))] = status
+        if agent not in statuses:
+            counted = read_counted(folder, agent)
+            statuses[agent] = None if counted is None else counted.code
     judged = (failure(folder, who, status) for who, status in statuses.items())
-    return sorted((one for one in judged if one is not None), key=lambda one: one["who"])
+    return [one for one in judged if one is not None]
 
 
 def _noted(folder: Path) -> dict[str, int]:
-    """The last exit status of each process, by name, as its parent noted it."""
+    """The last exit status of each process, by name, as its parent noted it, in the order of the ends."""
     statuses: dict[str, int] = {}
     with suppress(OSError):
         for line in (folder / "exits.jsonl").read_text(encoding="utf-8").splitlines():
             with suppress(ValueError, KeyError, TypeError):
                 note = json.loads(line)
+                statuses.pop(note["who"], None)
                 statuses[note["who"]] = int(note["status"])
     return statuses
+
+
+def _log_closed(folder: Path) -> bool:
+    """Whether the eavesdropper printed a verdict over a log that it could write to its end; it does so last."""
+    for line in reversed(_last_lines(folder / "eavesdropper.log", LAST_LINES)):
+        with suppress(ValueError, KeyError, TypeError):
+            return json.loads(line)["failure"] is None
+    return False
 
 
 def _agents_words(folder: Path, agent: int) -> list[str]:
@@ -108,7 +123,8 @@ def _last_lines(path: Path, most: int) -> list[str]:
     return []
 
 
-def _ending(status: int | None) -> str:
+def ending(status: int | None) -> str:
+    """Return in words how a process ended that left no words of its own."""
     if status is None:
         return "has not finished, and left no last words"
     if status < 0:
@@ -117,14 +133,22 @@ def _ending(status: int | None) -> str:
 
 
 def failure_lines(failures: Sequence[Failure]) -> list[str]:
-    """Write one line for each reason, the commonest first: how many agents, which, and the last words of one of them.
+    """Write one line for each reason: how many agents, which, and the last words of the first of them.
 
-    Two failures have one reason if they ended with one status and their last words begin alike, numbers apart.
+    The reason of the first process that failed comes first, since others may have failed for want of it; then the
+    commonest. Two failures have one reason if they ended with one status and their last words begin alike, numbers
+    apart.
+
+    Parameters
+    ----------
+    failures
+        In the order in which the processes ended.
     """
     alike: dict[tuple[Any, str], list[Failure]] = {}
-    for failure in sorted(failures, key=lambda failure: str(failure["who"])):
+    for failure in failures:
         alike.setdefault((failure["status"], _beginning(_words(failure))), []).append(failure)
-    groups = sorted(alike.values(), key=len, reverse=True)
+    groups = list(alike.values())
+    groups[1:] = sorted(groups[1:], key=len, reverse=True)
     lines = [_line(group) for group in groups[:MOST_REASONS]]
     left = sum(len(group) for group in groups[MOST_REASONS:])
     if left:

@@ -58,9 +58,16 @@ def render(results: Results, details: Details) -> RenderableType:
     for name, value in facts(results, details):
         below.add_row(name, Text(value))
     texts = [Text(note, style="yellow") for note in notes]
-    first = headline(details)
-    above = [Text(first, style="bold yellow")] if first else []
+    first = [_incomplete(results, details), headline(details)]
+    above = [Text(line, style="bold yellow") for line in first if line]
     return Group(*above, Text(), table, Text(), below, *([Text(), *texts] if texts else []))
+
+
+def _incomplete(results: Results, details: Details) -> str | None:
+    """What comes before all figures, because they rest on it."""
+    if results.capture is None or results.capture.complete:
+        return None
+    return f"the capture is {details.capture}: the log does not hold all that was sent"
 
 
 def model_rows(results: Results, details: Details) -> tuple[list[str], list[list[str]], list[str]]:

@@ -25,7 +25,7 @@ from node.folder.keys import PUBLIC_KEYS, Keys, read_keys
 from node.folder.manifest import read_manifest
 from node.folder.status import OverheardFile
 from node.plug_ins import find_here
-from node.processes import StopSignals, allow_many_files
+from node.processes import StopSignals, allow_many_files, end_with_parent
 from node.sockets.agent_sockets import Endpoints, FileEndpoints
 from node.sockets.ear import Ear
 from node.sockets.names import NamedEndpoints
@@ -369,6 +369,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     find_here()
     stop = StopSignals()
+    end_with_parent()
     allow_many_files()
     try:
         outcome = eavesdrop_on_run(options.run, stop)

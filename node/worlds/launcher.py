@@ -23,21 +23,23 @@ from typing import Any
 
 from node.configuration.sections import Configuration
 from node.faults.injector import Faults
-from node.folder.endings import failure
+from node.folder.endings import ending, failure
 from node.folder.manifest import read_manifest
 from node.folder.status import State, read_overheard, read_status
 from node.folder.watch import Watch
 from node.places import EAVESDROPPER, agent_folder
 from node.sockets.agent_sockets import ipc_endpoint
 from node.worlds.limits import check_limits, sockets_folder
-from node.worlds.orphan import write_processes
-from node.worlds.progress import Progress
+from node.worlds.orphan import end_left, see_out, write_processes
+from node.worlds.progress import Progress, Standstill
 from node.worlds.steps import RunFailure, environment, last_line
 
 _log = logging.getLogger(__name__)
 
 LOOK = 0.2
 """Seconds between two looks at the agents' status; more for more than 200 agents."""
+STANDS_STILL = 3.0
+"""Seconds without anything new after which the progress names the agents that are waited for; more on a slow clock."""
 
 
 class Cluster:
@@ -54,7 +56,10 @@ class Cluster:
         self._ended: dict[int | str, int] = {}
         self._received = b""
         self._watch = Watch()
+        self._standstill = Standstill(max(STANDS_STILL, 5.0 / configuration.clock.rate))
         self._sockets: Path | None = None
+        self._zygote: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
         self._began = time.monotonic()
         self._faults: Faults | None = None
         self._joiners: frozenset[int] = frozenset()
@@ -112,6 +117,7 @@ class Cluster:
 
     def _command(self, *commands: dict[str, object]) -> None:
         # In one piece: a socket holds only some hundred small messages, and the zygote answers each start.
+        assert self._control is not None
         self._control.sendall(b"".join(json.dumps(command, allow_nan=False).encode() + b"\n" for command in commands))
 
     @property
@@ -122,6 +128,7 @@ class Cluster:
     @property
     def zygote_pid(self) -> int:
         """The process id of the zygote."""
+        assert self._zygote is not None
         return self._zygote.pid
 
     def watch(
@@ -149,6 +156,7 @@ class Cluster:
 
     def _listen(self, seconds: float) -> bool:
         """Take in the zygote's events; True when all that started has ended, or the zygote is gone."""
+        assert self._control is not None
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             readable, _, _ = select.select([self._control], [], [], left)
@@ -156,13 +164,18 @@ class Cluster:
                 break
             data = self._control.recv(1 << 16)
             if not data:
-                raise RunFailure(f"the zygote ended: {last_line((self._folder / 'zygote.log').read_text())}")
+                raise RunFailure(f"the zygote ended, and all agents with it: {self._zygotes_words()}")
             *lines, self._received = (self._received + data).split(b"\n")
             for line in lines:
                 self._note(json.loads(line))
             if self._over:
                 return True
         return self._over
+
+    def _zygotes_words(self) -> str:
+        assert self._zygote is not None
+        words = (self._folder / "zygote.log").read_text(errors="replace").strip()
+        return last_line(words) if words else ending(self._zygote.wait())
 
     @property
     def _over(self) -> bool:
@@ -196,6 +209,8 @@ class Cluster:
         statuses = [read_status(agent_folder(self._folder, agent) / "status") for agent in range(self._agents)]
         known = [status for status in statuses if status is not None]
         overheard = read_overheard(self._folder / "eavesdropper.status")
+        now = time.monotonic()
+        still, waited_for = self._standstill.look(statuses, now)
         return Progress(
             agents=self._agents,
             ready=sum(State.READY <= status.state <= State.FINISHED for status in known),
@@ -205,13 +220,17 @@ class Cluster:
             charged=sum(status.charged for status in known),
             heard=overheard.releases if overheard is not None else 0,
             ready_after=max((status.ready_ns / 1e9 for status in known), default=0.0) - self._began,
-            seconds=time.monotonic() - self._began,
+            seconds=now - self._began,
+            failures=tuple(self._watch.failures),
+            still=still,
+            waited_for=waited_for,
         )
 
     def stop(self) -> None:
-        """End everything within three seconds and leave nothing behind."""
-        with suppress(ProcessLookupError):
-            self._zygote.send_signal(signal.SIGTERM)
+        """End everything and leave nothing behind: agents that do not end within two seconds are killed."""
+        if self._zygote is not None:
+            with suppress(ProcessLookupError):
+                self._zygote.send_signal(signal.SIGTERM)
         self.close()
 
     def close(self) -> None:
@@ -219,12 +238,12 @@ class Cluster:
         if self._faults is not None:
             self._faults.close()
             self._faults = None
-        self._control.close()
-        try:
-            self._zygote.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            self._zygote.kill()
+        if self._control is not None:
+            self._control.close()
+        if self._zygote is not None:
+            see_out(self._folder, self._zygote.pid)
             self._zygote.wait()
+            end_left(self._folder)
 
 
 def run_in_processes(

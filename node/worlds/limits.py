@@ -1,7 +1,8 @@
-"""Limits of the system that a run must keep: the number of open files, and the length of socket paths."""
+"""Limits of the system that a run must keep: the number of open files, and the length and place of socket paths."""
 
 from __future__ import annotations
 
+import os
 import resource
 import tempfile
 from pathlib import Path
@@ -39,21 +40,38 @@ def check_limits(folder: Path, configuration: Configuration) -> None:
 
 
 def check_socket_paths(configuration: Configuration) -> Path:
-    """Return the folder under which a run makes the folder of its ipc sockets.
+    """Return the folder under which a run makes the folder of its ipc sockets; it is made where it is missing.
 
     Raises
     ------
     TransportError
         If the paths of sockets would be too long there.
+    ConfigurationError
+        If no folder can be made there.
     """
     base = Path(configuration.network.folder or tempfile.gettempdir()).absolute()
     if configuration.network.transport == "ipc":
         ipc_endpoint(base / "sv-12345678", 0)
+        try:
+            base.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unusable(base, error.strerror) from None
+        if not os.access(base, os.W_OK | os.X_OK):
+            raise _unusable(base, "no permission to write")
     return base
+
+
+def _unusable(base: Path, reason: str | None) -> ConfigurationError:
+    return ConfigurationError(
+        f"network.folder = {str(base)!r}: no folder of sockets can be made there ({reason}); accepted is a folder that "
+        "this user can write, or network.transport = 'tcp'"
+    )
 
 
 def sockets_folder(configuration: Configuration) -> Path:
     """Make a fresh folder for ipc sockets; the zygote removes it at its end."""
     base = check_socket_paths(configuration)
-    base.mkdir(parents=True, exist_ok=True)
-    return Path(tempfile.mkdtemp(prefix="sv-", dir=base))
+    try:
+        return Path(tempfile.mkdtemp(prefix="sv-", dir=base))
+    except OSError as error:
+        raise _unusable(base, error.strerror) from None

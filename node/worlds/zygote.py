@@ -5,11 +5,13 @@ Rules that hold here:
   only what is its own.
 - It outlives the launcher: each process that ends is noted in ``exits.jsonl`` by name, process id and status, and a run
   whose launcher is gone goes on to its end.
-- SIGTERM ends the run: the agents are told, and killed if they have not ended two seconds later.
+- SIGTERM ends the run: the agents are told, and killed once none of them has ended for two seconds.
+- No process of a run outlives it: each is sent SIGTERM by the system when the zygote ends, however that was.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -30,12 +32,12 @@ from node.folder.manifest import read_manifest
 from node.folder.status import read_overheard
 from node.places import EAVESDROPPER, agent_folder, agent_name
 from node.plug_ins import find_here
-from node.processes import keep_private
+from node.processes import end_with_parent, keep_private
 
 GRACE = 2.0
-"""Seconds between SIGTERM and SIGKILL."""
+"""Seconds between SIGTERM, or the last end of a process after it, and SIGKILL."""
 AFTERMATH = 3.0
-"""Seconds that the eavesdropper has to complete its capture after the last agent ended."""
+"""Seconds that the eavesdropper has to end after the last agent ended and the last frame was logged."""
 CLOSING = 30.0
 """Seconds that it then has to close its log."""
 ACQUAINTED = 20.0
@@ -59,7 +61,10 @@ class Zygote:
         self._children: dict[int, int | str] = {}
         self._stopping_since: float | None = None
         self._quiet_since: float | None = None
+        self._frames = 0
         self._told = False
+        self._agent_ended = False
+        self._pid = os.getpid()
         self._gate: tuple[int, int] | None = None
         self._going_since: float | None = None
         self._gone = False
@@ -149,9 +154,14 @@ class Zygote:
             assert self._gate is not None
             gate, ours = self._gate
             os.close(ours)
+            signal.set_wakeup_fd(-1)
             os.close(self._wake_read)
             os.close(self._wake_write)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # until it has its own handler
+            end_with_parent()
+            if os.getppid() != self._pid:
+                os._exit(code)
             error = agent_folder(self._run, agent) / "stderr.log"
             descriptor = os.open(error, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
             os.dup2(descriptor, 2)
@@ -187,10 +197,20 @@ class Zygote:
             if who is None:
                 continue
             code = os.waitstatus_to_exitcode(status)
-            line = json.dumps({"who": who if isinstance(who, str) else agent_name(who), "pid": pid, "status": code})
+            self._note_end(who if isinstance(who, str) else agent_name(who), pid, code)
+            self._agent_ended |= who != EAVESDROPPER
+            if self._stopping_since is not None:
+                self._stopping_since = time.monotonic()
+            self._tell({"ended": who, "pid": pid, "status": code})
+
+    def _note_end(self, who: str, pid: int, code: int) -> None:
+        line = json.dumps({"who": who, "pid": pid, "status": code})
+        try:
             with (self._run / "exits.jsonl").open("a") as exits:
                 exits.write(line + "\n")
-            self._tell({"ended": who, "pid": pid, "status": code})
+        except OSError as error:  # a full disk must not end the zygote, and with it all agents
+            with contextlib.suppress(OSError):
+                print(f"exits.jsonl cannot be written: {error.strerror}: {line}", file=sys.stderr, flush=True)
 
     def _see_to_the_end(self) -> None:
         now = time.monotonic()
@@ -201,9 +221,12 @@ class Zygote:
         elif self._stopping_since is not None and now >= self._stopping_since + GRACE:
             self._signal_all(signal.SIGKILL)
         agents_left = any(who != EAVESDROPPER for who in self._children.values())
-        if self._children and not agents_left and self._started_agents:
-            if self._quiet_since is None:
-                self._quiet_since, self._told = now, False
+        if self._children and not agents_left and self._agent_ended:
+            overheard = read_overheard(self._run / "eavesdropper.status")
+            frames = 0 if overheard is None else overheard.frames
+            if self._quiet_since is None or frames != self._frames:
+                # A loaded machine may let it log what was sent long after the agents have ended.
+                self._quiet_since, self._told, self._frames = now, False, frames
             elif now >= self._quiet_since + AFTERMATH and not self._told:
                 self._signal_all(signal.SIGTERM)
                 self._told = True
@@ -211,10 +234,6 @@ class Zygote:
                 self._signal_all(signal.SIGKILL)
         else:
             self._quiet_since = None
-
-    @property
-    def _started_agents(self) -> bool:
-        return (self._run / "exits.jsonl").exists()
 
     def _signal_all(self, number: int) -> None:
         for pid in self._children:

@@ -41,6 +41,14 @@ def printed(results: dict[str, Any], details: dict[str, Any]) -> str:
     return " ".join(file.getvalue().split())
 
 
+def test_an_incomplete_capture_is_the_first_line(private_run: Path) -> None:
+    results, details = documents(private_run)
+    assert not printed(results, details).startswith("the capture")
+    results["capture"]["complete"] = False
+    details["capture"] = "incomplete, missing agent 3: from 9 on"
+    assert printed(results, details).startswith("the capture is incomplete, missing agent 3: from 9 on:")
+
+
 def test_a_private_runs_table_says_what_is_private_and_what_is_not(private_run: Path) -> None:
     results, details = documents(private_run)
     text = printed(results, details)
