@@ -49,7 +49,7 @@ def attack(
     with ThreadPoolExecutor(max(1, min(len(chosen), os.cpu_count() or 1))) as pool:
         tried = dict(zip(chosen, pool.map(run, chosen), strict=True))
     results = tuple(
-        _judge(_accounted(evidence, agent, confidence), tried.get(agent), evidence.delta)
+        _judge(accounted(evidence, agent, confidence), tried.get(agent), evidence.delta)
         for agent in range(len(evidence.agents))
     )
     return Part(results, tuple(_exceeded(results, tried, evidence.delta)))
@@ -68,7 +68,8 @@ def _attack(evidence: Evidence, agent: int, trials: int, confidence: float, reco
     return _Tried(attempt, attacked(*attempt.scores, evidence.delta, confidence))
 
 
-def _accounted(evidence: Evidence, agent: int, confidence: float) -> AgentAudit:
+def accounted(evidence: Evidence, agent: int, confidence: float) -> AgentAudit:
+    """One agent's budget, and its epsilon by its ledger."""
     observed = evidence.agents[agent]
     found = _total(observed, evidence.delta)
     budget = observed.account.budget

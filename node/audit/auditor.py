@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,9 +19,10 @@ from node.audit.attack import attack
 from node.audit.evidence import Evidence, gather
 from node.audit.ledgers import ledgers
 from node.audit.noise import noise
+from node.audit.observer import As, of_others, received, targets
 from node.audit.others import masked_sums, membership, reconstruction, side_channels
 from node.audit.recording import read_recording
-from node.audit.report import Audit, AuditError, CaptureReport, Part
+from node.audit.report import AgentAudit, Audit, AuditError, CaptureReport, NoiseReport, Part
 
 MOST_AGENTS: Final = 100
 """Up to this many agents all are attacked unless some are named; of more, `SAMPLE`."""
@@ -35,6 +37,7 @@ def audit(
     agents: Sequence[int] = (),
     record: int | None = None,
     secret: bytes | None = None,
+    observer: int | None = None,
 ) -> Audit:
     """Audit the run in ``folder``.
 
@@ -50,6 +53,8 @@ def audit(
         The record to replace; None: the worst.
     secret
         From which the trials' noise is drawn, 16 bytes or more; None: a fresh one.
+    observer
+        The agent that looks, with nothing but what it receives; None: an observer of all releases.
 
     Raises
     ------
@@ -60,19 +65,40 @@ def audit(
         raise AuditError(f"--trials {trials}: at least 2")
     if not 0.5 < confidence < 1.0:
         raise AuditError(f"--confidence {confidence:g}: above 0.5 and below 1")
-    evidence = gather(read_recording(folder), secret or os.urandom(32))
+    own = secret or os.urandom(32)
+    evidence = gather(read_recording(folder), own)
+    if observer is not None:
+        return _audit_as(evidence, observer, own, trials, confidence, agents, record)
     chosen = _chosen(evidence, agents, record)
-    parts = (
-        chosen,
-        capture := _capture(evidence),
-        ledger := ledgers(evidence),
-        tested := noise(evidence),
-        attacked := attack(evidence, chosen.value, trials, confidence, record),
-        rebuilt := reconstruction(evidence, chosen.value),
-        members := membership(evidence),
-        channels := side_channels(evidence),
-        masked := masked_sums(evidence),
-    )
+    tested, rebuilt, masked = noise(evidence), reconstruction(evidence, chosen.value), masked_sums(evidence)
+    attacked = attack(evidence, chosen.value, trials, confidence, record)
+    found = _common(evidence, (chosen, tested, rebuilt, masked), attacked)
+    return replace(found, noise=tested.value, reconstruction=rebuilt.value, masked_sums=masked.value)
+
+
+def _audit_as(
+    evidence: Evidence,
+    observer: int,
+    secret: bytes,
+    trials: int,
+    confidence: float,
+    agents: Sequence[int],
+    record: int | None,
+) -> Audit:
+    _chosen(evidence, agents, record)
+    chosen = targets(evidence, observer, agents, record)
+    seen = of_others(gather(received(evidence.recording, observer), secret), observer)
+    looking = As(evidence, seen, observer, secret)
+    attacked = looking.attack(chosen.value, trials, confidence, record)
+    report = looking.report(attacked.value)
+    return replace(_common(seen, (chosen, report), attacked), observer=report.value)
+
+
+def _common(evidence: Evidence, parts: Sequence[Part[Any]], attacked: Part[tuple[AgentAudit, ...]]) -> Audit:
+    """The parts that every audit has, with the findings and notes of all ``parts``."""
+    capture, ledger = _capture(evidence), ledgers(evidence)
+    members, channels = membership(evidence), side_channels(evidence)
+    every = (capture, ledger, *parts, attacked, members, channels)
     manifest = evidence.run.manifest
     return Audit(
         name=manifest.name,
@@ -80,14 +106,14 @@ def audit(
         delta=evidence.delta,
         capture=capture.value,
         ledger=ledger.value,
-        noise=tested.value,
+        noise=NoiseReport(ok=True, p_value=1.0, releases=0, tests=(), not_tested=()),
         agents=attacked.value,
-        findings=tuple(line for part in parts for line in part.findings),
-        notes=(*manifest.warnings, *(line for part in parts for line in part.notes)),
-        reconstruction=rebuilt.value,
+        findings=tuple(line for part in every for line in part.findings),
+        notes=(*manifest.warnings, *(line for part in every for line in part.notes)),
+        reconstruction=None,
         membership=members.value,
         side_channels=channels.value,
-        masked_sums=masked.value,
+        masked_sums=None,
     )
 
 

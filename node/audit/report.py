@@ -109,6 +109,21 @@ class ReconstructionReport:
 
 
 @dataclass(frozen=True)
+class ObserverReport:
+    """An audit as one agent: ``hops`` to each agent, and each one's ``epsilons`` towards it by the linear surrogate.
+
+    ``epsilons`` is empty where there is no surrogate (``why``); None for the observer itself. ``not_possible``: the
+    parts of an audit that need releases which the agent does not receive.
+    """
+
+    agent: int
+    hops: tuple[int, ...]
+    epsilons: tuple[float | None, ...]
+    why: str
+    not_possible: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Audit:
     """All parts of an audit. A part that was not done is None, or empty."""
 
@@ -125,6 +140,8 @@ class Audit:
     membership: Membership | None
     side_channels: tuple[Correlation, ...]
     masked_sums: Guesses | None
+    observer: ObserverReport | None = None
+    """For an audit as one agent; its figures are no claim about the promise."""
 
     @property
     def ok(self) -> bool:
@@ -155,7 +172,7 @@ class Audit:
             ],
             "findings": list(self.findings),
             "ok": self.ok,
-        }
+        } | ({} if self.observer is None else {"observer": asdict(self.observer)})
 
     def details(self) -> dict[str, Any]:
         """All of it, for ``audit.json`` in the run's folder."""
@@ -241,7 +258,13 @@ def _read(document: Mapping[str, Any]) -> Audit:
         membership=None if members is None else Membership(**members),
         side_channels=tuple(Correlation(**one) for one in document["side_channels"]),
         masked_sums=None if masked is None else Guesses(**masked),
+        observer=None if (seen := document.get("observer")) is None else _observer(seen),
     )
+
+
+def _observer(document: Mapping[str, Any]) -> ObserverReport:
+    columns = {name: tuple(document[name]) for name in ("hops", "epsilons", "not_possible")}
+    return ObserverReport(agent=document["agent"], why=document["why"], **columns)
 
 
 def _reconstruction(one: Mapping[str, Any]) -> Reconstruction:

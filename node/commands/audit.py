@@ -15,7 +15,7 @@ from rich.table import Table
 from node.folder.whole import write_whole
 
 if TYPE_CHECKING:
-    from node.audit.report import Audit, CaptureReport, NoiseReport
+    from node.audit.report import Audit, CaptureReport, NoiseReport, ObserverReport
 
 _ROWS = 20
 
@@ -26,12 +26,16 @@ def audit(
     confidence: Annotated[float, typer.Option(help="Confidence of each lower bound.")] = 0.95,
     agent: Annotated[list[int] | None, typer.Option(help="Attack only this agent; repeatable.")] = None,
     record: Annotated[str, typer.Option(help="The record to replace: worst, or its number.")] = "worst",
+    observer: Annotated[
+        str | None, typer.Option("--as", metavar="agent:K", help="Look as agent K, with what it receives alone.")
+    ] = None,
     self_test: Annotated[bool, typer.Option("--self-test", help="Show the auditor what it must find; no run.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Audit a run: capture, ledgers, noise, and epsilon accounted beside epsilon attacked.
 
-    Writes audit.json and audit.png into the run's folder. Exit status 1 on any finding.
+    Writes audit.json and audit.png into the run's folder. Exit status 1 on any finding. With --as agent:K it attacks as
+    agent K does, and writes audit-as-K.json.
 
     Example: sottovoce audit runs/schools --trials 2000
     """
@@ -45,7 +49,14 @@ def audit(
     if run is None:
         raise AuditError("audit needs a run's folder, or --self-test")
     with Console(stderr=True).status(f"auditing {run} ..."):
-        found = examine(run, trials=trials, confidence=confidence, agents=agent or (), record=_record(record))
+        found = examine(
+            run,
+            trials=trials,
+            confidence=confidence,
+            agents=agent or (),
+            record=_record(record),
+            observer=_observer(observer),
+        )
     _write(run, found)
     if as_json:
         print(json.dumps(found.to_json(), indent=1, allow_nan=False))
@@ -66,11 +77,26 @@ def _record(text: str) -> int | None:
         raise AuditError(f"--record {text}: accepted are worst, or the number of a record") from None
 
 
+def _observer(text: str | None) -> int | None:
+    from node.audit.report import AuditError
+
+    if text is None:
+        return None
+    kind, _, number = text.partition(":")
+    if kind != "agent" or not number.isdecimal():
+        raise AuditError(f"--as {text}: accepted is agent:K, K the number of an agent")
+    return int(number)
+
+
 def _write(run: Path, found: Audit) -> None:
     """``audit.json`` holds attacks on local data, so it is for its owner only."""
     from node.audit.picture import audit_figure
     from node.drawing import drawable, png
 
+    if found.observer is not None:
+        name = f"audit-as-{found.observer.agent}.json"
+        write_whole(run / name, (json.dumps(found.details(), indent=1, allow_nan=False) + "\n").encode())
+        return
     write_whole(run / "audit.json", (json.dumps(found.details(), indent=1, allow_nan=False) + "\n").encode())
     figure = audit_figure(found) if drawable() else None
     if figure is not None:
@@ -79,7 +105,10 @@ def _write(run: Path, found: Audit) -> None:
 
 def show(found: Audit, run: Path, console: Console) -> None:
     """The audit as a table and a few lines."""
-    console.print(f"[bold]Audit of {escape(found.name)}[/] (one record: {escape(found.record)})\n")
+    seen = (
+        "" if found.observer is None else f" as agent {found.observer.agent}, which receives its neighbours' releases"
+    )
+    console.print(f"[bold]Audit of {escape(found.name)}[/]{seen} (one record: {escape(found.record)})\n")
     parts = Table(box=None, show_header=False, pad_edge=False)
     parts.add_column(style="bold")
     parts.add_column()
@@ -90,8 +119,8 @@ def show(found: Audit, run: Path, console: Console) -> None:
         parts.add_row(name, text)
     console.print(parts)
     console.print()
-    console.print(_agents(found))
-    for line in _summary(found):
+    console.print(_agents(found) if found.observer is None else _agents_seen(found, found.observer))
+    for line in _summary(found) + ([] if found.observer is None else _observed(found.observer)):
         console.print(line)
     for note in found.notes:
         console.print(f"[yellow]note[/]: {escape(note)}")
@@ -165,6 +194,30 @@ def _agents(found: Audit) -> Table:
     if len(shown) > _ROWS:
         table.add_row(f"and {len(shown) - _ROWS} more", *[""] * 6)
     return table
+
+
+def _agents_seen(found: Audit, observer: ObserverReport) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("agent", "hops", "accounted for an observer of all", f"towards agent {observer.agent}", "attacked"):
+        table.add_column(name, justify="right")
+    table.add_column("why")
+    for a in found.agents:
+        if a.agent != observer.agent and a.why != "not chosen":
+            epsilon = observer.epsilons[a.agent] if observer.epsilons else None
+            figures = (_number(value) for value in (a.accounted, epsilon, a.attacked))
+            table.add_row(str(a.agent), str(observer.hops[a.agent]), *figures, a.why)
+    return table
+
+
+def _observed(observer: ObserverReport) -> list[str]:
+    lines = ["not possible as this observer: " + "; ".join(observer.not_possible)]
+    if observer.why:
+        lines.append(f"no epsilon towards agent {observer.agent}: {observer.why}")
+    else:
+        lines.append(
+            f"epsilon towards agent {observer.agent}: of a linear surrogate, not the promise (docs/privacy.md)"
+        )
+    return lines
 
 
 def _summary(found: Audit) -> list[str]:
