@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from node.commands.documents import document_text
+from node.configuration.writing import toml_value
 
 if TYPE_CHECKING:
     from node.experiments.tune import Tuned
@@ -37,7 +37,8 @@ def tune(
 ) -> None:
     """Choose mu, updates, clip, rate of allocation and finish_mu, one at a time, where they will not be judged.
 
-    The synthetic task is tuned on instances of other seeds, other data on a part of the training rows.
+    The synthetic task is tuned on instances of other seeds, other data on a part of the training rows. The result is
+    scored once more on instances or splits that the search did not see.
 
     Example: sottovoce tune examples/schools.toml --only learning.mu --only learning.finish_mu
     """
@@ -55,7 +56,7 @@ def tune(
             tell=lambda what: status.update(f"{what} ..."),
         )
     if as_json:
-        print(document_text({**asdict(found), "note": None if found.accounted else UNACCOUNTED}))
+        print(document_text({**found.as_json(), "note": None if found.accounted else UNACCOUNTED}))
     else:
         _show(found, Console(highlight=False))
 
@@ -79,16 +80,32 @@ def _show(found: Tuned, console: Console) -> None:
     best = found.after
     for trial in found.trials:
         style = "bold green" if trial.score == best else ""
-        cells = [f"{trial.settings[path]:g}" for path in paths]
-        scored = "failed" if trial.score is None else f"{trial.score:.4f}"
-        table.add_row(*cells, scored, "-" if trial.deviation is None else f"{trial.deviation:.4f}", style=style)
+        cells = [toml_value(trial.settings[path]) for path in paths]
+        table.add_row(*cells, _number(trial.score, "failed"), _number(trial.deviation, "-"), style=style)
     console.print(table)
+    again = found.again
     console.print(f"\njudged by the {found.model} on {found.on}")
-    before = "could not run" if found.before is None else f"{found.before:.4f}"
-    console.print(f"as configured {before}, best {found.after:.4f}")
+    for what, before, after, alone in (
+        ("in the search", found.before, found.after, found.alone),
+        ("on as many others", again.before, again.after, again.alone),
+    ):
+        console.print(
+            f"{what}: as configured {_number(before, 'could not run')}, best {_number(after, 'could not run')}, "
+            f"agents alone {_number(alone, 'unknown')}"
+        )
+    if found.chosen and again.gain is not None:
+        half = "" if again.gain_half_width is None else f" ± {again.gain_half_width:.4f}"
+        console.print(f"expected gain over the configuration (from the others): {again.gain:+.4f}{half}")
     if found.chosen:
-        console.print("use: " + " ".join(f"--set {path}={value:g}" for path, value in found.chosen.items()))
+        use = " ".join(f"--set {path}={toml_value(value)}" for path, value in found.chosen.items())
+        console.print(f"use: {use}", markup=False, soft_wrap=True)
     else:
         console.print("use: the configuration as it is")
+    for note in found.notes:
+        console.print(f"note: {note}", markup=False, soft_wrap=True)
     if not found.accounted:
         console.print(f"[yellow]{UNACCOUNTED}[/]")
+
+
+def _number(value: float | None, without: str) -> str:
+    return without if value is None else f"{value:.4f}"

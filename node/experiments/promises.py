@@ -19,20 +19,20 @@ from node.configuration.sections import Configuration
 def unequal(one: str, other: str, configurations: Mapping[str, Configuration]) -> str | None:
     """How the promises of two private configurations, by name, differ, in one line; None if they are equal."""
     first, second = (_promise(configurations[name]) for name in (one, other))
-    if first == second:
+    different = [key for key in first if first[key] != second[key]]
+    if not different:
         return None
-    if any(first[key] != second[key] for key in ("epsilon", "delta")):
-        mine, theirs = (configurations[name].privacy for name in (other, one))
+    mine, theirs = (configurations[name].privacy for name in (other, one))
+    if different[0] in ("epsilon", "delta"):
         return (
             f"{other}: privacy.epsilon = {mine.epsilon or 0.0:g}, delta = {mine.delta or 0.0:g}, but {one} has "
             f"{theirs.epsilon or 0.0:g}, {theirs.delta or 0.0:g}; accepted: one total for all, as "
             f"--set privacy.epsilon={theirs.epsilon or 0.0:g}"
         )
-    key = next(key for key in first if first[key] != second[key])
-    mine, theirs = (getattr(configurations[name].privacy, key) for name in (other, one))
+    key = different[0]
     return (
-        f"{other}: privacy.{key} = {_shown(mine)}, but {one} has {_shown(theirs)}; accepted: the same promise to each "
-        f"agent in all, and so the same privacy.{key}"
+        f"{other}: privacy.{key} = {_shown(getattr(mine, key))}, but {one} has {_shown(getattr(theirs, key))}; "
+        f"accepted: the same promise to each agent in all, and so the same privacy.{key}"
     )
 
 
@@ -50,11 +50,11 @@ def _promise(configuration: Configuration) -> dict[str, Any]:
     """What is promised: to each agent, by the numbers or the file that they come from, and against whom."""
     privacy = configuration.privacy
     return {
+        "levels": privacy.levels,
+        "budgets": None if privacy.budgets is None else _content(Path(privacy.budgets)),
         # Levels give every agent its epsilon, so that the total of the section is nobody's.
         "epsilon": None if privacy.levels else privacy.epsilon,
         "delta": privacy.delta or 0.0,
-        "levels": privacy.levels,
-        "budgets": None if privacy.budgets is None else _content(Path(privacy.budgets)),
         "observer": privacy.observer,
         "colluders": privacy.colluders if privacy.observer == "sum" else 0,
     }

@@ -1,9 +1,11 @@
-"""Parameters of a configuration, chosen where they will not be judged: on other instances, or on a validation split.
+"""Parameters of a configuration, chosen where they will not be judged: on other instances, or on validation splits.
 
 Rules that hold here:
 - Held-out rows of the configured task are never looked at. The synthetic task is tuned on instances of other seeds;
   any other data on a part of each agent's *training* rows, which a trial does not learn from.
-- One parameter at a time, in a fixed order, twice: the values tried are multiples of the configured one.
+- One parameter at a time, in a fixed order, twice (`node.experiments.grids`).
+- The best of many trials flatters itself. So the chosen and the configured settings are scored once more, on instances
+  or splits that the search did not see.
 - Everything runs in the twin with the whole budget in each trial: noise, numbers of records and of updates are those
   of a real run. Tuning looks at private data many times, and no budget accounts for that.
 """
@@ -16,12 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from node.configuration.reading import from_table
+from coordinator_free.problem import baselines
+from coordinator_free.problem.losses import loss
+from coordinator_free.problem.objective import ProblemError
 from node.configuration.sections import Configuration
+from node.configuration.writing import toml_value
 from node.data.dealt import Dealt, Shard
 from node.dealing.preparation import prepare
 from node.dealing.rows import deal_data
-from node.experiments.compare import models_of
+from node.experiments.compare import half_width, models_of
+from node.experiments.grids import changed, edge, parameters, value_of
 from node.experiments.trial import Trial, TrialError, in_twin, seeded
 
 VALIDATION = 0.2
@@ -29,63 +35,69 @@ VALIDATION = 0.2
 ELSEWHERE = 1_000_000
 """Added to a seed: the instances to tune on are others than those of any run."""
 PASSES = 2
-MULTIPLES = {
-    "learning.mu": (0.1, 0.3, 3.0, 10.0),
-    "clock.updates": (0.2, 0.5, 2.0),
-    "privacy.clip": (0.3, 0.6, 2.0),
-    "learning.finish_mu": (0.1, 0.3, 3.0, 10.0),
-}
-RATES = (0.3, 0.5, 0.7, 0.9, 1.0)
-"""Values of privacy.r that are tried where the allocation is not uniform."""
 
 
 @dataclass(frozen=True)
 class Trying:
-    """One trial: the settings that it changed, and its mean score over the instances (None: it could not run)."""
+    """One trial: the settings that it changed, and its score on each instance, with mean and deviation.
+
+    Without a score it could not run, and ``error`` says why.
+    """
 
     settings: dict[str, Any]
-    score: float | None
-    deviation: float | None
+    scores: tuple[float, ...] = ()
     error: str | None = None
+
+    @property
+    def score(self) -> float | None:
+        """The mean score."""
+        return float(np.mean(self.scores)) if self.scores else None
+
+    @property
+    def deviation(self) -> float | None:
+        """The deviation over instances; None for one instance."""
+        return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"settings": self.settings, "score": self.score, "deviation": self.deviation, "error": self.error}
+
+
+@dataclass(frozen=True)
+class Again:
+    """Scores on instances or splits that the search did not see; ``gain`` is positive where the chosen are better."""
+
+    before: float | None
+    after: float | None
+    alone: float | None
+    gain: float | None
+    gain_half_width: float | None
+    """Half of the gain's 95% interval over instances; None for one instance."""
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """What was found: ``chosen`` settings that differ from the configured ones, and all trials in order."""
+    """What was found: ``chosen`` settings that differ from the configured ones, and all trials in order.
+
+    ``before``, ``after`` and ``alone`` (the agents alone) are scores on the instances of the search.
+    """
 
     chosen: dict[str, Any]
     before: float | None
     after: float
+    alone: float | None
+    again: Again
     model: str
     metric: str
     larger_is_better: bool
     on: str
     accounted: bool
     trials: list[Trying]
+    notes: list[str]
 
-
-def parameters(configuration: Configuration, grids: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    """The values to try of each parameter: ``grids`` as given, others where the configuration has a value of them."""
-    found: dict[str, list[Any]] = {}
-    for path, multiples in MULTIPLES.items():
-        value = _get(configuration, path)
-        if value is None or (path == "privacy.clip" and not configuration.private):
-            continue
-        if path == "learning.finish_mu" and not configuration.learning.finish:
-            continue
-        if isinstance(value, int):
-            found[path] = sorted({max(1, round(value * multiple)) for multiple in (*multiples, 1.0)})
-        else:
-            found[path] = sorted(_rounded(value * multiple) for multiple in (*multiples, 1.0))
-    if configuration.private and configuration.privacy.allocation != "uniform":
-        found["privacy.r"] = sorted({*RATES, float(configuration.privacy.r or 1.0)})
-    for path, values in grids.items():
-        if _get(configuration, path) is None:
-            raise TrialError(f"--try {path}: the configuration has no value of it; accepted: a setting that it has")
-        found[path] = list(values)
-    if not found:
-        raise TrialError("there is nothing to tune: give --try SECTION.KEY=VALUE,VALUE")
-    return found
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {**vars(self), "again": vars(self.again), "trials": [trial.as_json() for trial in self.trials]}
 
 
 def tune(
@@ -96,44 +108,89 @@ def tune(
     only: Sequence[str] = (),
     tell: Callable[[str], None] = lambda _: None,
 ) -> Tuned:
-    """Search ``parameters``, one at a time, ``PASSES`` times; ``only`` names those to search."""
-    chosen_from = _selected(parameters(configuration, grids or {}), only)
-    judge = _Judge(configuration, instances)
-    trials: list[Trying] = []
-    known: dict[tuple[tuple[str, Any], ...], Trying] = {}
-
-    def score(settings: dict[str, Any]) -> Trying:
-        key = tuple(sorted(settings.items()))
-        if key not in known:
-            tell(", ".join(f"{path}={value:g}" for path, value in settings.items()) or "as configured")
-            known[key] = judge.score(settings)
-            trials.append(known[key])
-        return known[key]
-
-    start = {path: _get(configuration, path) for path in chosen_from}
-    best, best_trial = start, score(start)
-    for _ in range(PASSES):
-        before = best
-        for path, tried in chosen_from.items():
-            for value in tried:
-                trial = score({**best, path: value})
-                if judge.better(trial, best_trial):
-                    best, best_trial = {**best, path: value}, trial
-        if best == before:
-            break
-    if best_trial.score is None:
-        raise TrialError(f"no trial could run: {best_trial.error}")
+    """Search `parameters`, one at a time, ``PASSES`` times; ``only`` names those to search."""
+    tried = _selected(parameters(configuration, grids or {}), only)
+    judge = _Judge(configuration, instances, tell)
+    start = {path: value_of(configuration, path) for path in tried}
+    best = _search(judge, start, tried)
+    if best.score is None:
+        raise TrialError(f"no trial could run: {best.error}")
+    chosen = {path: value for path, value in best.settings.items() if value != start[path]}
+    again = _again(_Judge(configuration, instances, tell, further=1), start, best.settings)
     return Tuned(
-        chosen={path: value for path, value in best.items() if value != start[path]},
-        before=known[tuple(sorted(start.items()))].score,
-        after=best_trial.score,
+        chosen=chosen,
+        before=judge.score(start).score,
+        after=best.score,
+        alone=_mean(judge.alone()),
+        again=again,
         model=judge.model,
         metric=judge.metric,
         larger_is_better=judge.larger_is_better,
         on=judge.on,
         accounted=configuration.data.source == "synthetic" or not configuration.private,
-        trials=trials,
+        trials=judge.trials,
+        notes=_notes(start, best.settings, tried, again, judge),
     )
+
+
+def _search(judge: _Judge, start: dict[str, Any], tried: Mapping[str, Sequence[Any]]) -> Trying:
+    """The best trial."""
+    best = judge.score(start)
+    for _ in range(PASSES):
+        before = best.settings
+        for path, values in tried.items():
+            for value in values:
+                trial = judge.score({**best.settings, path: value})
+                if judge.better(trial, best):
+                    best = trial
+        if best.settings == before:
+            break
+    return best
+
+
+def _again(judge: _Judge, start: dict[str, Any], chosen: dict[str, Any]) -> Again:
+    before, after = judge.score(start), judge.score(chosen)
+    gains = None
+    if before.scores and after.scores:
+        gains = (np.array(after.scores) - np.array(before.scores)) * (1.0 if judge.larger_is_better else -1.0)
+    return Again(
+        before=before.score,
+        after=after.score,
+        alone=_mean(judge.alone()),
+        gain=None if gains is None else float(gains.mean()),
+        gain_half_width=None if gains is None else half_width(gains),
+    )
+
+
+def _notes(
+    start: Mapping[str, Any],
+    best: Mapping[str, Any],
+    tried: Mapping[str, Sequence[Any]],
+    again: Again,
+    judge: _Judge,
+) -> list[str]:
+    """What a reader of the result has to know."""
+    found = []
+    for path, value in best.items():
+        where = edge(path, value, [*tried[path], start[path]])
+        if where is not None:
+            beyond = "smaller" if where == "smallest" else "larger"
+            found.append(f"{path} = {toml_value(value)} is the {where} value tried: give {beyond} ones with --try")
+    better = None if again.after is None or again.alone is None else again.after - again.alone
+    if better is not None and better * (1 if judge.larger_is_better else -1) <= 0:
+        found.append("the chosen settings are no better than agents alone: learning together gains nothing here")
+    if again.gain is not None and again.gain_half_width is None:
+        found.append("one instance or split: how far scores spread is not known; use --instances 3 or more")
+    elif best != start and again.gain is not None and again.gain <= (again.gain_half_width or 0.0):
+        found.append("on what the search did not see, the gain is within its 95% interval: it may be chance")
+    failed = [trial.error for trial in judge.trials if trial.error is not None]
+    if failed:
+        found.append(f"{len(failed)} trials could not run; the first: {failed[0]}")
+    return found
+
+
+def _mean(scores: Sequence[float] | None) -> float | None:
+    return None if scores is None else float(np.mean(scores))
 
 
 def _selected(values: dict[str, list[Any]], only: Sequence[str]) -> dict[str, list[Any]]:
@@ -145,10 +202,16 @@ def _selected(values: dict[str, list[Any]], only: Sequence[str]) -> dict[str, li
 
 
 class _Judge:
-    """Runs trials, all on the same instances, and scores the model that is used in the end."""
+    """Runs trials, each once and all on the same instances, and scores the model that is used in the end.
 
-    def __init__(self, configuration: Configuration, instances: int) -> None:
+    ``further`` = 1: on as many instances or splits that follow those of 0.
+    """
+
+    def __init__(
+        self, configuration: Configuration, instances: int, tell: Callable[[str], None], further: int = 0
+    ) -> None:
         self._configuration = configuration
+        self._tell = tell
         first = configuration.run.seed or 0
         self._dealt: list[tuple[int, Dealt]] = []
         synthetic = configuration.data.source == "synthetic"
@@ -157,24 +220,51 @@ class _Judge:
             if synthetic
             else f"{instances} validation split(s): {VALIDATION:.0%} of each agent's training rows"
         )
-        for k in range(instances):
+        for k in range(further * instances, (further + 1) * instances):
             seed = first + k + (ELSEWHERE if synthetic else 0)
             dealt = deal_data(configuration, first if not synthetic else seed)
             self._dealt.append((seed, dealt if synthetic else validation(dealt, seed)))
         self.model = ""
         self.metric, self.larger_is_better = "", True
+        self.trials: list[Trying] = []
+        self._known: dict[tuple[tuple[str, Any], ...], Trying] = {}
 
-    def score(self, settings: Mapping[str, Any]) -> Trying:
+    def score(self, settings: dict[str, Any]) -> Trying:
+        """The trial of these settings."""
+        key = tuple(sorted(settings.items()))
+        if key not in self._known:
+            self._tell(", ".join(f"{path}={value}" for path, value in settings.items()) or "as configured")
+            self._known[key] = self._run(settings)
+            self.trials.append(self._known[key])
+        return self._known[key]
+
+    def _run(self, settings: dict[str, Any]) -> Trying:
         found = []
         for seed, dealt in self._dealt:
             try:
-                changed = seeded(_set(self._configuration, settings), seed, simulation=self._configuration.private)
-                trial = in_twin(prepare(changed, dealt=dealt))
+                configuration = changed(self._configuration, settings)
+                found.append(self._of(in_twin(prepare(self._seeded(configuration, seed), dealt=dealt))))
             except (ValueError, ArithmeticError) as error:
-                return Trying(dict(settings), None, None, str(error))
-            found.append(self._of(trial))
-        deviation = float(np.std(found, ddof=1)) if len(found) > 1 else None
-        return Trying(dict(settings), float(np.mean(found)), deviation)
+                return Trying(settings, error=str(error))
+        return Trying(settings, tuple(found))
+
+    @staticmethod
+    def _seeded(configuration: Configuration, seed: int) -> Configuration:
+        return seeded(configuration, seed, simulation=configuration.private)
+
+    def alone(self) -> list[float] | None:
+        """The scores of the agents alone, as configured; None where they have no minimiser."""
+        found = []
+        for seed, dealt in self._dealt:
+            prepared = prepare(self._seeded(self._configuration, seed), dealt=dealt)
+            tests = [(shard.x_test, shard.y_test) for shard in dealt.shards]
+            try:
+                models = baselines.alone(prepared.problems())
+            except ProblemError:
+                return None
+            judge = loss(self._configuration.learning.loss)
+            found.append(float(np.nanmean(baselines.scores(models, tests, judge))))
+        return found
 
     def _of(self, trial: Trial) -> float:
         models = models_of(trial)
@@ -201,21 +291,3 @@ def validation(dealt: Dealt, seed: int) -> Dealt:
         test, train = np.sort(order[:held]), np.sort(order[held:])
         shards.append(Shard(shard.x[train], shard.y[train], shard.x[test], shard.y[test]))
     return replace(dealt, shards=tuple(shards))
-
-
-def _get(configuration: Configuration, path: str) -> Any:
-    section, _, key = path.partition(".")
-    found = getattr(configuration, section, None)
-    return getattr(found, key, None)
-
-
-def _set(configuration: Configuration, settings: Mapping[str, Any]) -> Configuration:
-    table = configuration.model_dump(exclude_none=True)
-    for path, value in settings.items():
-        section, _, key = path.partition(".")
-        table[section][key] = value
-    return from_table(table)
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.3g}")

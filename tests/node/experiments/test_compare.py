@@ -20,11 +20,12 @@ from node.configuration.reading import from_table
 from node.dealing.rows import deal_data
 from node.experiments.charts import drawn_marks
 from node.experiments.compare import check, compare, half_width, marks, named, parquet, picture
+from node.experiments.grids import changed, parameters, value_of
 from node.experiments.reproduce.figure import FigureError, Request
 from node.experiments.reproduce.paper004.settings import printed_noise, theorem_1, true_cost
 from node.experiments.reproduce.registry import FIGURES, reproduce
 from node.experiments.trial import TrialError, configured, play, seeded
-from node.experiments.tune import parameters, tune, validation
+from node.experiments.tune import tune, validation
 from tests.helpers.documents import conforms
 from tests.helpers.tables import private, public
 
@@ -67,7 +68,11 @@ def masked(**privacy: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("one", "other", "words"),
     [
-        (small(), small(privacy={"levels": [[1.0, 50.0]]}), r"two: privacy.epsilon = 1, .* but one has 1"),
+        (
+            small(),
+            small(privacy={"levels": [[1.0, 50.0]]}),
+            r"two: privacy.levels = \[\[1.0, 50.0\]\], but one has none",
+        ),
         (
             small(privacy={"levels": [[1.0, 1.0]]}),
             small(privacy={"levels": [[1.0, 50.0]]}),
@@ -207,6 +212,54 @@ def test_tuning_finds_the_better_of_two(tmp_path: Path) -> None:
     assert found.before is not None
     assert found.after > found.before
     assert found.accounted
+
+
+def test_the_result_of_tuning_is_scored_on_what_the_search_did_not_see() -> None:
+    configuration = from_table(public(clock={"updates": 5}))
+    found = tune(configuration, instances=2, grids={"learning.mu": [0.01, 2.5]}, only=["learning.mu"])
+    assert found.alone is not None
+    assert found.again.alone is not None
+    assert found.again.alone != found.alone
+    assert found.again.gain == 0.0 if not found.chosen else found.again.gain is not None
+    assert found.again.gain_half_width is not None
+    value = found.chosen.get("learning.mu", 2.5)
+    assert any(f"learning.mu = {value} is the" in note for note in found.notes)
+
+
+def test_one_split_and_a_result_no_better_than_alone_are_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = write(tmp_path, "one", public(clock={"updates": 1}, learning={"mu": 1e-6}))
+    with pytest.raises(SystemExit) as ended:
+        main(["tune", str(path), "--try", "learning.mu=1e-6", "--only", "learning.mu", "--instances", "1"])
+    assert ended.value.code == 0
+    told = capsys.readouterr().out
+    assert "no better than agents alone" in told
+    assert "how far scores spread is not known" in told
+    assert told.count("agents alone 0.") == 2
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"algorithm": "warm-start", "parameters": {"warm_epsilon": 0.5, "warm_updates": 2}},
+        {"algorithm": "coordinator_free.agents.personal.warm_start:WarmStart", "parameters": {"warm_updates": 2}},
+    ],
+)
+def test_nested_parameters_are_tuned(given: dict[str, Any]) -> None:
+    path = "learning.parameters.warm_updates"
+    table = small()
+    configuration = from_table(table | {"learning": {"mu": 2.5, "smoothness": "feature-law", **given}})
+    assert value_of(configuration, path) == 2
+    assert parameters(configuration, {path: [2, 3]})[path] == [2, 3]
+    other = changed(configuration, {path: 3, "learning.mu": 1.0})
+    assert (other.learning.get("warm_updates"), other.learning.get("mu")) == (3, 1.0)
+
+
+@pytest.mark.parametrize("path", ["privacy.epsilon", "privacy.delta", "privacy.colluders", "run.seed", "data.held_out"])
+def test_what_decides_the_promise_or_the_task_is_not_tuned(path: str) -> None:
+    with pytest.raises(TrialError, match=rf"--try {path}: .*accepted are .*privacy.clip and privacy.r"):
+        parameters(from_table(small()), {path: [1, 2, 8]})
 
 
 def test_tuning_on_private_rows_says_that_nothing_accounts_for_it(
