@@ -139,7 +139,9 @@ def by_round(transcript: Transcript, agents: int, rounds: int) -> FloatArray:
 
 @cache
 def noise(kind: type[Admm], mechanism: str, rounds: int, epsilon: float, last_round: str | None) -> FloatArray:
-    own = kind.calibrate(mechanism, rounds, epsilon, DELTA, {"last_round": last_round}, DIMENSION)
+    own = kind.calibrate(
+        mechanism, rounds, epsilon, DELTA, {"capacity": CAPACITY, "rho": 1.0, "last_round": last_round}, DIMENSION
+    )
     return calibrate(mechanism, rounds, epsilon, DELTA, dimension=DIMENSION) if own is None else own
 
 

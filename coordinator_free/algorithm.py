@@ -10,34 +10,15 @@ Rules that hold here:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
-
-from annotated_types import Ge, Gt
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from coordinator_free.agent import Agent
 from coordinator_free.release import FloatArray
+from coordinator_free.settings import Settings
 
 if TYPE_CHECKING:
     from topology.network import Network
-
-
-Positive: TypeAlias = Annotated[float, Gt(0)]
-NonNegative: TypeAlias = Annotated[float, Ge(0)]
-Count: TypeAlias = Annotated[int, Ge(1)]
-
-PARAMETER: Final[Mapping[str, str]] = {"table": "parameters"}
-"""Metadata of a field that stands in ``[learning.parameters]`` rather than in ``[learning]``."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """The settings that an algorithm adds to those that all share: a subclass has one field for each.
-
-    Types and constraints are checked where a configuration is read. A field without a default must be given; None
-    stands for a setting that is not given, for which the agent has its own default.
-    """
 
 
 class Attack(Enum):
@@ -159,16 +140,6 @@ class Algorithm(Agent):
         dimension: int,  # noqa: ARG004
     ) -> FloatArray | None:
         """The noise multipliers that a total budget buys; None: those that the mechanism's family has."""
-        return None
-
-    @classmethod
-    def idle(cls, settings: Any) -> Mapping[str, str]:  # noqa: ARG003
-        """The settings that have no effect beside the others, each with the reason; ``settings`` is a `Settings`."""
-        return {}
-
-    @classmethod
-    def why_not_allocated(cls, settings: Any) -> str | None:  # noqa: ARG003
-        """Why these settings leave ``privacy.allocation`` without effect; None: it has one, where ``allocates``."""
         return None
 
     @classmethod

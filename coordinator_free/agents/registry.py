@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import Any, cast
 
 from coordinator_free.agent import Setting
-from coordinator_free.algorithm import Algorithm, Settings
+from coordinator_free.algorithm import Algorithm
+from coordinator_free.settings import Settings
 
 KNOWN: dict[str, str] = {
     "admm": "coordinator_free.agents.admm.admm:Admm",

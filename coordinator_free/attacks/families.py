@@ -15,11 +15,12 @@ from typing import Final, cast
 
 import numpy as np
 
-from coordinator_free.agents.admm.admm import Admm
+from coordinator_free.agents.admm.admm import Admm, AdmmSettings
 from coordinator_free.agents.admm.dual_perturbation import DualPerturbation
 from coordinator_free.agents.averages.aggregating import Aggregating
-from coordinator_free.agents.averages.averaging import Averaging, Descent
-from coordinator_free.agents.personal.anchors import Anchor
+from coordinator_free.agents.averages.arrangement import AggregatingSettings
+from coordinator_free.agents.averages.averaging import Averaging, AveragingSettings, Descent
+from coordinator_free.agents.personal.anchors import Anchor, AnchorSettings
 from coordinator_free.algorithm import Attack
 from coordinator_free.attacks import (
     local_descent,
@@ -94,12 +95,16 @@ class HiddenNoise(Attacker):
     def bound(self, observed: Observed) -> float:
         """Public bound of a row's L2 norm."""
 
+    def capacity(self, observed: Observed) -> float:  # noqa: ARG002
+        """What the mean loss is multiplied with in the minimised objective."""
+        return 1.0
+
     def attack(self, agent: int, trials: int, record: int | None) -> Attempt:
         """Draw each round's noise anew at its recorded state, with either record."""
         if not self._private:
             return super().attack(agent, trials, record)
         observed = self._agents[agent]
-        setting, capacity, rounds = observed.setting, _capacity(observed), self.rounds(observed)
+        setting, capacity, rounds = observed.setting, self.capacity(observed), self.rounds(observed)
         records, dimension = setting.problem.records, setting.problem.dimension
         made = perturbed_objectives.affordable(trials, records, dimension, len(rounds))
         if made < 2:
@@ -114,9 +119,8 @@ class HiddenNoise(Attacker):
 
     def _recover(self, observed: Observed, found: Recovered) -> None:
         setting, account = observed.setting, observed.account
-        rows = perturbed_objectives.noise_rows(
-            setting.agent, setting.problem, _capacity(observed), self.rounds(observed)
-        )
+        capacity, rounds = self.capacity(observed), self.rounds(observed)
+        rows = perturbed_objectives.noise_rows(setting.agent, setting.problem, capacity, rounds)
         found.rows += [replace(row, mechanism=account.mechanism(row.index) or row.mechanism) for row in rows]
 
 
@@ -132,6 +136,10 @@ class Objectives(HiddenNoise):
         """Public bound of a row's L2 norm."""
         return cast("DualPerturbation", observed.code()).row_bound
 
+    def capacity(self, observed: Observed) -> float:
+        """The constant C of the papers."""
+        return AdmmSettings.of(observed.setting.learning).capacity
+
     def residuals(self, agent: int, record: int) -> FloatArray:
         """What each round's minimiser tells beyond all records but one, shape (T, p)."""
         return _residuals_of_rounds(self._agents[agent], record)
@@ -143,7 +151,7 @@ class PerturbedAnchors(HiddenNoise):
     def rounds(self, observed: Observed) -> list[perturbed_objectives.Round]:
         """The one round of the anchor, release 0."""
         setting, code = observed.setting, observed.code()
-        curvature, mechanism = Anchor(setting).perturbation()
+        curvature, mechanism = Anchor(setting, AnchorSettings.of(setting.learning)).perturbation()
         first = [replace(r, vector=noised_part(code, r)) for r in observed.recorded if r.index == 0]
         return [
             perturbed_objectives.Round(release, curvature, np.zeros(setting.dimension), mechanism) for release in first
@@ -151,7 +159,7 @@ class PerturbedAnchors(HiddenNoise):
 
     def bound(self, observed: Observed) -> float:
         """Public bound of a row's L2 norm."""
-        return Anchor(observed.setting).row_bound
+        return Anchor(observed.setting, AnchorSettings.of(observed.setting.learning)).row_bound
 
 
 class LocalSteps(Attacker):
@@ -239,17 +247,18 @@ _Make = Callable[[Sequence[Observed], bytes], Attacker]
 
 
 def _of_anchors(learning: Mapping[str, object]) -> _Make:
-    return PerturbedAnchors if learning.get("anchor") == "objective-perturbation" else Attacker
+    return PerturbedAnchors if AnchorSettings.of(learning).anchor == "objective-perturbation" else Attacker
 
 
 def _of_averages(learning: Mapping[str, object]) -> _Make:
-    return MaskedSums if learning.get("aggregation") == "masked-sum" else Attacker
+    return MaskedSums if AggregatingSettings.of(learning).aggregation == "masked-sum" else Attacker
 
 
 def _of_local_steps(learning: Mapping[str, object]) -> _Make:
-    if learning.get("aggregation") == "masked-sum":
+    own = AveragingSettings.of(learning)
+    if own.aggregation == "masked-sum":
         return MaskedSums
-    return PerturbedAnchors if learning.get("local") == "objective-perturbation" else LocalSteps
+    return PerturbedAnchors if own.local == "objective-perturbation" else LocalSteps
 
 
 _FAMILIES: Final[Mapping[Attack, Callable[[Mapping[str, object]], _Make]]] = {
@@ -263,16 +272,12 @@ _FAMILIES: Final[Mapping[Attack, Callable[[Mapping[str, object]], _Make]]] = {
 }
 
 
-def _capacity(observed: Observed) -> float:
-    """What the mean loss is multiplied with in a minimised objective."""
-    return float(observed.setting.learning.get("capacity", 1.0))
-
-
 def _residuals_of_rounds(observed: Observed, record: int) -> FloatArray:
     rounds = observed_rounds.observe(
         cast("type[Admm]", observed.make), observed.setting, observed.recorded, observed.heard
     )
-    return reconstruction.admm_residuals(observed.setting.problem, _capacity(observed), rounds, record)
+    capacity = AdmmSettings.of(observed.setting.learning).capacity
+    return reconstruction.admm_residuals(observed.setting.problem, capacity, rounds, record)
 
 
 def _descent(observed: Observed) -> Descent | None:

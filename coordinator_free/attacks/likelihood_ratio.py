@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from coordinator_free.agent import Setting
+from coordinator_free.agents.personal.coordinate_descent import CoordinateDescentSettings
 from coordinator_free.agents.personal.present import Present
 from coordinator_free.attacks.inversion import Heard, InversionError
 from coordinator_free.privacy.families import NORMS
@@ -25,6 +27,7 @@ from coordinator_free.privacy.mechanisms import GammaNorm
 from coordinator_free.privacy.noise import Stream, WordArray, exponential, standard_normal
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray, Release
+from coordinator_free.settings import AgentNumbers, StepNumbers
 
 _BLOCK = 100_000
 """Numbers per array in a block of trials: small enough for the processor's cache."""
@@ -101,20 +104,24 @@ class Environment:
     parents: tuple[int, ...]
     mechanisms: tuple[Mechanism | None, ...]
 
-    @property
+    @cached_property
+    def _own(self) -> CoordinateDescentSettings:
+        return CoordinateDescentSettings.of(self.setting.learning)
+
+    @cached_property
     def pull(self) -> float:
         """mu c_i."""
-        return float(self.setting.learning["mu"]) * self.setting.confidence
+        return self._own.mu * self.setting.confidence
 
-    @property
+    @cached_property
     def step(self) -> float:
         """The step a = 1 / (1 + mu c_i L)."""
-        return 1.0 / (1.0 + self.pull * float(self.setting.learning["smoothness"]))
+        return 1.0 / (1.0 + self.pull * StepNumbers.of(self.setting.learning).smoothness)
 
     def origin(self, position: int) -> FloatArray:
         """The model from which a release without a parent was computed, shape (p,)."""
         whence: FloatArray = self.centres[position]
-        return whence if self.setting.learning.get("start") == "neighbours" else np.zeros_like(whence)
+        return whence if self._own.start == "neighbours" else np.zeros_like(whence)
 
 
 def environment(
@@ -124,7 +131,7 @@ def environment(
 
     Raises `InversionError` if a release that one of them used is not recorded.
     """
-    present = Present(setting.weights, setting.neighbours, setting.learning.get("absent", ()))
+    present = Present(setting.weights, setting.neighbours, AgentNumbers.of(setting.learning).absent)
     place = {j: k for k, j in enumerate(setting.neighbours)}
     models = np.zeros((len(place), setting.dimension))
     centres = np.zeros((len(recorded), setting.dimension))

@@ -92,7 +92,7 @@ def _sum(
     if due is not None:
         noisy = [i for i, size in enumerate(agents[0]._sizes) if size > 0]
         here = len(set(noisy) & set(present))
-        law = Gaussian(due.sensitivity, due.scale * math.sqrt(here / (len(noisy) - agents[0]._absent)))
+        law = Gaussian(due.sensitivity, due.scale * math.sqrt(here / (len(noisy) - agents[0]._numbers.missing)))
     return Sum(index, tuple(present), value, exact, law, guesses, right)
 
 

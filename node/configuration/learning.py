@@ -1,6 +1,6 @@
 """The section ``[learning]`` of one algorithm: what all share, and the algorithm's own settings.
 
-An algorithm declares its own settings (`coordinator_free.algorithm.Settings`). Here they become fields of the section,
+An algorithm declares its own settings (`coordinator_free.settings.Settings`). Here they become fields of the section,
 so that types, constraints and unknown names are checked as those of every other section are.
 """
 
@@ -15,7 +15,7 @@ from pydantic import Field as SectionField
 from pydantic import create_model
 
 from coordinator_free.agents.registry import KNOWN, algorithm, own_settings
-from coordinator_free.algorithm import Settings
+from coordinator_free.settings import Settings
 from node.configuration.sections import Configuration, LearningSection, Section
 
 
@@ -47,8 +47,7 @@ def settings_of(learning: LearningSection) -> Settings | None:
     own = own_settings(learning.algorithm)
     if own is None:
         return None
-    given = learning.given()
-    return own(**{field.name: given[field.name] for field in fields(own) if field.name in given})
+    return own.of(learning.given())
 
 
 def named_in(table: Mapping[str, Any]) -> str:

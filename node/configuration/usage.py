@@ -62,15 +62,12 @@ def _learning(c: Configuration) -> dict[str, str]:
         found["smoothness"] = f"no step of {chosen.name} rests on it (used by {_those('uses_smoothness')})"
     if not chosen.finishes:
         found["finish"] = f"{chosen.name} has no free finish (used by {_those('finishes')})"
-    return found if own is None else found | dict(chosen.idle(own))
+    return found if own is None else found | dict(own.idle())
 
 
 def _privacy(c: Configuration) -> dict[str, str]:
     privacy, chosen, own = c.privacy, algorithm(c.learning.algorithm), settings_of(c.learning)
-    masked, why_not = (
-        c.learning.get("aggregation") == "masked-sum",
-        None if own is None else chosen.why_not_allocated(own),
-    )
+    masked, why_not = c.learning.get("aggregation") == "masked-sum", None if own is None else own.why_not_allocated()
     found = {}
     if not c.private:
         why = 'privacy.mechanism is "none" (name a mechanism: laplace, gaussian, gamma-norm)'

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coordinator_free.agents.averages.aggregating import weights
+from coordinator_free.agents.averages.arrangement import weights
 from coordinator_free.aggregation import masking
 from coordinator_free.aggregation.masked_sum import named
 from node.audit.auditor import audit

@@ -29,11 +29,12 @@ import numpy as np
 import numpy.typing as npt
 
 from coordinator_free.agent import Activation, Setting
-from coordinator_free.algorithm import Algorithm, Attack, NonNegative, Positive, Settings
+from coordinator_free.algorithm import Algorithm, Attack
 from coordinator_free.inbox import used
 from coordinator_free.privacy.mechanism import GRID, Mechanism, boxed
 from coordinator_free.problem.solver import FIXED_STEPS, LocalSolver
 from coordinator_free.release import FloatArray, Release
+from coordinator_free.settings import AgentNumbers, NonNegative, Positive, SettingError, Settings
 
 if TYPE_CHECKING:
     from topology.network import Network
@@ -46,7 +47,7 @@ REACH = 2.0**16
 """How far received values reach in a private round: what enters the solver then resolves 2^-15 of the grid's step."""
 
 
-class AdmmError(ValueError):
+class AdmmError(SettingError):
     """A setting that the ADMM family cannot run with."""
 
 
@@ -58,21 +59,21 @@ class AdmmSettings(Settings):
     """The constant C of the papers."""
     rho: Positive
     penalty: Positive | None = None
-    penalty_growth: Positive | None = None
+    """eta of the first round. Needed unless ``penalties`` are given."""
+    penalty_growth: Positive = 1.0
+    """A factor a round."""
     penalties: list[float] | None = None
+    """eta of each round."""
     theta: Positive | None = None
-    regulariser: Literal["per-node", "shared"] | None = None
-    kappa: NonNegative | None = None
+    """The dual step. Default: the first penalty."""
+    regulariser: Literal["per-node", "shared"] = "per-node"
+    """Whether every agent has ``rho``, or all together."""
+    kappa: NonNegative = 0.0
     """Weighs the free finish around the time average."""
 
 
 class Admm(Algorithm):
-    """One agent of conventional ADMM, which has no privacy, and the frame of its private kin.
-
-    Parameters in ``setting.learning``: ``capacity``, ``rho``, ``penalty``; optional ``theta``, ``penalty_growth`` (a
-    factor a round) or ``penalties`` (given, one a round), ``regulariser`` and ``agents`` (how many, for "shared"),
-    ``finish`` (bool) and ``kappa``. Raises `AdmmError` for what it cannot run with.
-    """
+    """One agent of conventional ADMM, which has no privacy, and the frame of its private kin."""
 
     name: ClassVar[str] = "admm"
     settings: ClassVar[type[Settings] | None] = AdmmSettings
@@ -118,10 +119,11 @@ class Admm(Algorithm):
             raise AdmmError(
                 f'learning.loss = "{self._problem.loss.name}": {self.name} needs exact minimisers, and so a convex loss'
             )
-        self._capacity = self._positive("capacity")
-        self._rho = self._positive("rho") / self._sharers()
-        self._penalties = self._schedule()
-        self._theta = self._positive("theta") if "theta" in setting.learning else float(self._penalties[0])
+        own, self._numbers = AdmmSettings.of(setting.learning), AgentNumbers.of(setting.learning)
+        self._capacity, self._kappa = own.capacity, own.kappa
+        self._rho = own.rho / self._sharers(own)
+        self._penalties = self._schedule(own)
+        self._theta = own.theta or float(self._penalties[0])
         if not self.varying_penalty and not (self._penalties == self._theta).all():
             raise AdmmError(f"learning.theta = {self._theta:g}: {self.name} needs it equal to a constant penalty")
         if setting.mechanism != "none":
@@ -260,11 +262,10 @@ class Admm(Algorithm):
 
     def finish(self) -> FloatArray | None:
         """argmin  mean loss + kappa/2 |f - c|^2 around the time average c, with the agent's real data."""
-        if not self._setting.learning.get("finish", False):
+        if not self._numbers.finish:
             return None
-        kappa = self._positive("kappa")
         centre = self.time_average()
-        return LocalSolver(self._problem, 1.0).minimise(kappa, -kappa * centre, centre)
+        return LocalSolver(self._problem, 1.0).minimise(self._kappa, -self._kappa * centre, centre)
 
     def snapshot(self) -> dict[str, FloatArray]:
         own_last = -1 if self._own_last is None else self._own_last
@@ -316,36 +317,24 @@ class Admm(Algorithm):
 
     # -- settings -------------------------------------------------------------------------------------------------
 
-    def _positive(self, key: str) -> float:
-        value = self._setting.learning.get(key)
-        if not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise AdmmError(f"learning.{key} = {value}: {self.name} needs a finite number > 0")
-        return float(value)
-
-    def _sharers(self) -> int:
-        kind: Literal["per-node", "shared"] | str = self._setting.learning.get("regulariser") or "per-node"
-        if kind == "per-node":
-            return 1
-        if kind != "shared":
-            raise AdmmError(f'learning.regulariser = {kind!r}: accepted are "per-node" and "shared"')
-        agents = self._setting.learning.get("agents")
-        if not isinstance(agents, int) or agents < 1:
-            raise AdmmError(f'learning.agents = {agents}: regulariser "shared" needs the number of agents')
+    def _sharers(self, own: AdmmSettings) -> int:
+        agents = self._numbers.agents if own.regulariser == "shared" else 1
+        if agents < 1:
+            raise AdmmError('learning.regulariser = "shared": needs the number of agents')
         return agents
 
-    def _schedule(self) -> FloatArray:
+    def _schedule(self, own: AdmmSettings) -> FloatArray:
         """eta of each index, shape (updates,)."""
-        given, updates = self._setting.learning.get("penalties"), self._setting.updates
-        if given is not None:
-            penalties = np.array(given, dtype=np.float64)
+        updates = self._setting.updates
+        if own.penalties is not None:
+            penalties = np.array(own.penalties, dtype=np.float64)
             if penalties.shape != (updates,) or not (np.isfinite(penalties).all() and (penalties > 0).all()):
                 raise AdmmError(f"learning.penalties: needs {updates} finite numbers > 0, one a round")
+        elif own.penalty is None:
+            raise AdmmError(f"learning.penalty is missing: {self.name} needs a finite number > 0")
         else:
-            growth = float(self._setting.learning.get("penalty_growth") or 1.0)
-            if not 0 < growth < math.inf:
-                raise AdmmError(f"learning.penalty_growth = {growth}: needs a finite number > 0")
             with np.errstate(over="ignore"):
-                penalties = self._positive("penalty") * growth ** np.arange(updates, dtype=np.float64)
+                penalties = own.penalty * own.penalty_growth ** np.arange(updates, dtype=np.float64)
         if not (penalties <= LARGEST_PENALTY).all():
             first = int(np.argmax(~(penalties <= LARGEST_PENALTY)))
             raise AdmmError(

@@ -26,29 +26,32 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.admm.admm import Admm, AdmmError, AdmmSettings
-from coordinator_free.algorithm import Settings
+from coordinator_free.agents.admm.admm import Admm, AdmmSettings
 from coordinator_free.privacy.families import mechanism
 from coordinator_free.privacy.mechanism import GRID, Mechanism, boxed
 from coordinator_free.privacy.mechanisms import GammaNorm, Gaussian
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation, penalised
 from coordinator_free.release import FloatArray
+from coordinator_free.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrimalPerturbationSettings(AdmmSettings):
     """Of primal variable perturbation."""
 
-    pvp_form: Literal["own-release", "as_published"] | None = None
-    last_round: Literal["same", "dvp"] | None = None
+    pvp_form: Literal["own-release", "as_published"] = "own-release"
+    """Whether the penalty pulls to the agent's own release, or as printed."""
+    last_round: Literal["same", "dvp"] = "same"
+    """Whether the last round perturbs the dual instead."""
+
+    def why_not_allocated(self) -> str | None:
+        if self.last_round != "dvp":
+            return None
+        return 'with learning.last_round = "dvp" all rounds but the last share the budget evenly'
 
 
 class PrimalPerturbation(Admm):
-    """One agent of primal variable perturbation.
-
-    Parameters as in `Admm`, and ``pvp_form`` ("own-release" | "as_published"), ``last_round`` ("same" | "dvp").
-    Mechanism "gaussian" or "gamma-norm".
-    """
+    """One agent of primal variable perturbation. Mechanism "gaussian" or "gamma-norm"."""
 
     name: ClassVar[str] = "pvp"
     settings: ClassVar[type[Settings] | None] = PrimalPerturbationSettings
@@ -56,14 +59,9 @@ class PrimalPerturbation(Admm):
     varying_penalty: ClassVar[bool] = True
 
     def __init__(self, setting: Setting) -> None:
-        form = setting.learning.get("pvp_form") or "own-release"
-        if form not in {"own-release", "as_published"}:
-            raise AdmmError(f'learning.pvp_form = "{form}": accepted are "own-release" and "as_published"')
-        last = setting.learning.get("last_round") or "same"
-        if last not in {"same", "dvp"}:
-            raise AdmmError(f'learning.last_round = "{last}": accepted are "same" and "dvp"')
-        self._as_published = form == "as_published"
-        self._last_differs = last == "dvp"
+        own = PrimalPerturbationSettings.of(setting.learning)
+        self._as_published = own.pvp_form == "as_published"
+        self._last_differs = own.last_round == "dvp"
         self._minimiser = np.zeros(setting.dimension)
         super().__init__(setting)
 
@@ -72,17 +70,11 @@ class PrimalPerturbation(Admm):
         mechanism: str, releases: int, epsilon: float, delta: float, learning: Mapping[str, Any], dimension: int
     ) -> FloatArray | None:
         """The multipliers that a total budget buys where the last round differs; None: as for any mechanism."""
-        if learning.get("last_round") != "dvp":
+        if PrimalPerturbationSettings.of(learning).last_round != "dvp":
             return None
         from coordinator_free.privacy.pure_budget import calibrate_with_pure_end
 
         return calibrate_with_pure_end(mechanism, releases, epsilon, delta, dimension)
-
-    @classmethod
-    def why_not_allocated(cls, settings: Any) -> str | None:
-        if settings.last_round != "dvp":
-            return None
-        return 'with learning.last_round = "dvp" all rounds but the last share the budget evenly'
 
     def _anchor(self) -> FloatArray:
         if not self._as_published:

@@ -14,18 +14,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
-from coordinator_free.agent import Activation, Halt, Setting
-from coordinator_free.agents.settings import SettingError, checked
-from coordinator_free.aggregation import flood, masked_sum, masking
+from coordinator_free.agent import Activation, Setting
+from coordinator_free.agents.averages.arrangement import (
+    MASKS,
+    AggregatingNumbers,
+    AggregatingSettings,
+    AggregationError,
+    arranged,
+    refuse,
+    unequal,
+    weights,
+)
+from coordinator_free.agents.checks import checked
+from coordinator_free.aggregation import masking
 from coordinator_free.aggregation.flood import Flood
 from coordinator_free.aggregation.masked_sum import MaskedSum
-from coordinator_free.aggregation.push_sum import TOLERANCE, PushSum, counts, opened
-from coordinator_free.algorithm import Algorithm, Attack, Count, NonNegative, Positive, Settings
+from coordinator_free.aggregation.push_sum import PushSum, opened
+from coordinator_free.algorithm import Algorithm, Attack
 from coordinator_free.inbox import used
 from coordinator_free.privacy.families import mechanism
 from coordinator_free.privacy.mechanism import LARGEST_PLAIN, REACH, Mechanism, boxed
@@ -35,55 +44,14 @@ from coordinator_free.privacy.observer import OBSERVERS, shared_deviation
 from coordinator_free.release import FloatArray, Release
 from topology.network import Network
 
-AGGREGATIONS = ("flood", "push-sum", "masked-sum")
-WEIGHTINGS = ("size", "equal")
-MASKS = 2
-"""How masks are derived in runs that are dealt now; 1, in older runs: without the run's id and both agents' keys."""
 LARGEST = 2.0**31
 """No number of a masked average without noise is larger; where masks do not cancel, nearly all are."""
 TAIL = 64.0
 """No noise is longer, in deviations of the sum's noise."""
 
 
-class AggregationError(SettingError, Halt):
-    """Aggregation that cannot be run as asked, or cannot go on."""
-
-
-def weights(sizes: Sequence[int], weighting: str) -> FloatArray:
-    """The agents' shares in an average, shape (n,), adding up to 1: n_j/n, or equal among those with records."""
-    if weighting not in WEIGHTINGS:
-        raise AggregationError(f"learning.weighting = {weighting!r}: accepted are {', '.join(WEIGHTINGS)}")
-    counts = np.asarray(sizes, dtype=np.float64)
-    if weighting == "equal":
-        counts = (counts > 0).astype(np.float64)
-    if not counts.sum() > 0:
-        raise AggregationError("no agent has any records: there is nothing to average")
-    shares: FloatArray = counts / counts.sum()
-    return shares
-
-
-@dataclass(frozen=True, kw_only=True)
-class AggregatingSettings(Settings):
-    """Of all algorithms that average without a server."""
-
-    aggregation: Literal["flood", "push-sum", "masked-sum"] | None = None
-    """How averages spread. Default: "flood"."""
-    weighting: Literal["size", "equal"] | None = None
-    """Of an average: by records (default), or equal."""
-    step: Positive
-    """Learning rate h; at most 2/L."""
-    push_rounds: Count | None = None
-    """Rounds of a push-sum."""
-    kappa: NonNegative | None = None
-    """Weighs the free finish around the average."""
-
-
 class Aggregating(Algorithm):
-    """Rounds, messages and state; an algorithm adds what it contributes and what it does with an average.
-
-    Parameters in ``setting.learning``: ``aggregation``, ``weighting``, ``observer``, ``colluders``, ``dropouts``,
-    ``step``, and those that `arranged` adds: ``sizes``, ``schedule``, ``adjacent``, ``push_rounds``.
-    """
+    """Rounds, messages and state; an algorithm adds what it contributes and what it does with an average."""
 
     _next: int
     _closed: int
@@ -100,15 +68,15 @@ class Aggregating(Algorithm):
     def __init__(self, setting: Setting, stages: int) -> None:
         self._setting = checked(setting, self.charged(setting.updates))
         self._problem = self._setting.problem
-        learning = setting.learning
         self._stages = stages
-        self._kind = _kind(learning)
-        self._observer = str(learning.get("observer") or "releases")
-        self._sizes = [int(size) for size in learning["sizes"]]
-        self._shares = weights(self._sizes, str(learning.get("weighting") or "size"))
-        self._dropouts = int(learning.get("dropouts") or 0) if self._kind == "masked-sum" else 0
+        own, numbers = AggregatingSettings.of(setting.learning), AggregatingNumbers.of(setting.learning)
+        self._numbers, self._kind, self._kappa = numbers, own.aggregation, own.kappa
+        self._observer, self._sizes, self._stage_rounds = numbers.observer, numbers.sizes, numbers.stage_rounds
+        self._shares = weights(numbers.sizes, own.weighting)
+        self._dropouts = numbers.dropouts if self._kind == "masked-sum" else 0
         self._private = setting.mechanism != "none" and setting.problem.records > 0
-        self._check()
+        self._step = numbers.checked_step(own.step)
+        refuse(setting, self._kind, numbers)
         self._aggregator = self._make()
         self._reset(0)
 
@@ -136,136 +104,39 @@ class Aggregating(Algorithm):
         """What the contribution to a stage costs, whatever spreads it."""
         raise NotImplementedError
 
-    @classmethod
-    def idle(cls, settings: Any) -> Mapping[str, str]:
-        if settings.aggregation == "push-sum":
-            return {}
-        return {"push_rounds": 'only learning.aggregation = "push-sum" has them'}
-
     # -- what a run looks like, from public numbers -----------------------------------------------------------------
 
     @classmethod
     def arranged(
         cls, network: Network, sizes: Sequence[int], dimension: int, updates: int, learning: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Public numbers that all agents share: ``releases``, ``release_dimension``, and ``learning`` to be added.
-
-        Raises `AggregationError` or `MaskError` for what cannot be run.
-        """
-        kind = _kind(learning)
-        adjacent = [[int(j) for j in network.neighbours(i)] for i in range(network.agents)]
-        steps = flood.schedule(network) if kind != "push-sum" else []
-        rounds, width, first = len(steps), dimension, 0
-        if kind == "push-sum":
-            rounds, width = int(learning.get("push_rounds") or 0), dimension + 1
-            if rounds < 1:
-                raise AggregationError(f"learning.push_rounds = {rounds}: push-sum needs 1 or more")
-        if kind == "masked-sum":
-            import networkx as nx
-
-            degrees = [len(near) for near in adjacent]
-            graph = nx.Graph([(i, j) for i, near in enumerate(adjacent) for j in near])
-            connectivity = nx.node_connectivity(graph) if network.agents > 1 else 0
-            dropouts = int(learning.get("dropouts") or 0)
-            colluders = int(learning.get("colluders") or 0)
-            masking.check_graph(network.agents, degrees, connectivity, colluders, dropouts)
-            if dropouts:
-                rounds = flood.enough(network.agents, connectivity, dropouts + colluders)
-            rounds, first = 2 * rounds, 1
-            width = masked_sum.width(dimension, adjacent, 1 + network.agents)
-        return {
-            "releases": first + cls.stages(updates) * rounds,
-            "release_dimension": width,
-            "learning": {
-                "sizes": [int(size) for size in sizes],
-                "schedule": steps if kind == "flood" else [],
-                "adjacent": adjacent,
-                "stage_rounds": rounds,
-                **({"masks": MASKS} if kind == "masked-sum" else {}),
-            },
-        }
+        return arranged(network, sizes, dimension, cls.stages(updates), learning)
 
     @classmethod
     def foresee(cls, learning: Mapping[str, Any], updates: int, network: Network) -> tuple[str, ...]:  # noqa: ARG003
-        rounds = int(learning.get("push_rounds") or 0)
-        if _kind(learning) != "push-sum" or rounds < 1:
-            return ()
-        least, most, enough = counts(network, rounds)
-        if max(1.0 - least, most - 1.0) <= TOLERANCE:
-            return ()
-        needed = f"{enough} rounds" if enough is not None else "a graph with more edges"
-        return (
-            f"learning.push_rounds = {rounds}: agents end with different averages, in which one agent's vector counts "
-            f"{least:.2g} to {most:.2g} times as much as it should; {needed} would bring this within {TOLERANCE:.0%}",
-        )
-
-    def _check(self) -> None:
-        learning, setting = self._setting.learning, self._setting
-        if self._observer not in OBSERVERS:
-            raise AggregationError(f"privacy.observer = {self._observer!r}: accepted are {', '.join(OBSERVERS)}")
-        self._step  # noqa: B018 - refused here rather than in the first round
-        if learning.get("finish", False) and not self._problem.loss.convex:
-            raise AggregationError(
-                f'learning.finish = true: needs an exact minimiser, and learning.loss = "{self._problem.loss.name}" is '
-                "not convex"
-            )
-        if setting.mechanism == "none":
-            return
-        if self._observer == "sum" and self._kind != "masked-sum":
-            raise AggregationError(
-                f'privacy.observer = "sum": with learning.aggregation = "{self._kind}" every release is seen; '
-                'use "masked-sum", or observer = "releases"'
-            )
-        if self._kind == "masked-sum" and self._observer != "sum":
-            raise AggregationError(
-                f'privacy.observer = "{self._observer}": a masked sum shows its sum alone; use observer = "sum"'
-            )
-        if self._kind == "masked-sum":
-            if setting.mechanism != "gaussian":
-                raise AggregationError(f'privacy.mechanism = "{setting.mechanism}": the noise of a sum is "gaussian"')
-            noisy = sum(size > 0 for size in self._sizes)
-            shared_deviation(1.0, noisy, self._absent)
-
-    @property
-    def _absent(self) -> int:
-        """Parts of a sum's noise that may be missing, or known to who looks."""
-        return int(self._setting.learning.get("colluders") or 0) + self._dropouts
-
-    @property
-    def _step(self) -> float:
-        step = self._setting.learning.get("step")
-        smoothness = float(self._setting.learning["smoothness"])
-        if not isinstance(step, int | float) or not 0.0 < step <= 2.0 / smoothness:
-            raise AggregationError(
-                f"learning.step = {step}: needs a number above 0 and up to 2/L = {2.0 / smoothness:g}"
-            )
-        return float(step)
+        return unequal(network, AggregatingSettings.of(learning))
 
     def _make(self) -> Flood | PushSum | MaskedSum:
-        setting, learning = self._setting, self._setting.learning
+        setting, numbers = self._setting, self._numbers
         if self._kind == "push-sum":
             return PushSum(setting.neighbours, setting.dimension)
         if self._kind == "flood":
-            return Flood(setting.agent, learning["schedule"], setting.dimension)
+            return Flood(setting.agent, numbers.schedule, setting.dimension)
         if not setting.secret:
             raise AggregationError("a masked sum needs each agent's secret")
         agreement = [math.log2(masking.GRID), *self._shares.tolist()]
         return MaskedSum(
             setting.agent,
             self._stage_rounds // 2,
-            learning["adjacent"],
+            numbers.adjacent,
             setting.dimension,
             setting.secret_of(0),
             agreement,
             self._dropouts,
-            setting.run if learning.get("masks", 1) >= MASKS else None,
+            setting.run if numbers.masks >= MASKS else None,
         )
 
     # -- one stage ------------------------------------------------------------------------------------------------
-
-    @property
-    def _stage_rounds(self) -> int:
-        return int(self._setting.learning["stage_rounds"])
 
     @property
     def _first(self) -> int:
@@ -339,8 +210,7 @@ class Aggregating(Algorithm):
         due = self._stage_charge(stage)
         if due is None:
             return part
-        noisy = sum(size > 0 for size in self._sizes)
-        deviation = shared_deviation(due.scale, noisy, self._absent)
+        deviation = shared_deviation(due.scale, self._numbers.noisy, self._numbers.missing)
         # The value is rounded to the grid before the noise is added, as its booked sensitivity says.
         rounded = np.rint(part / masking.GRID) * masking.GRID
         noise = standard_normal(Stream(self._secret(stage), stage), self._setting.dimension)
@@ -400,8 +270,8 @@ class Aggregating(Algorithm):
         """
         due, bound = self._stage_charge(stage), LARGEST
         if due is not None:
-            noisy = sum(size > 0 for size in self._sizes)
-            deviation = shared_deviation(due.scale, noisy, self._absent) * math.sqrt(noisy)
+            noisy = self._numbers.noisy
+            deviation = shared_deviation(due.scale, noisy, self._numbers.missing) * math.sqrt(noisy)
             bound = float(self._setting.clip or LARGEST) + TAIL * deviation / kept
         average = total / kept
         if not (np.abs(average) <= bound).all():
@@ -484,12 +354,11 @@ class Aggregating(Algorithm):
 
     def finish(self) -> FloatArray | None:
         """argmin mean loss + kappa/2 |theta - average|^2 with the agent's real data; never released."""
-        if not self._setting.learning.get("finish", False):
+        if not self._numbers.finish:
             return None
         from coordinator_free.problem.solver import LocalSolver
 
-        kappa = float(self._setting.learning["kappa"])
-        return LocalSolver(self._problem, 1.0).minimise(kappa, -kappa * self._model, self._model)
+        return LocalSolver(self._problem, 1.0).minimise(self._kappa, -self._kappa * self._model, self._model)
 
     def charge(self, index: int) -> Mechanism | None:
         if not self._private or index < self._first:
@@ -524,10 +393,3 @@ class Aggregating(Algorithm):
         self._own_last = None
         self._consumed: list[Release] = []
         self._heard: set[int] = set()
-
-
-def _kind(learning: Mapping[str, Any]) -> str:
-    kind = str(learning.get("aggregation") or "flood")
-    if kind not in AGGREGATIONS:
-        raise AggregationError(f"learning.aggregation = {kind!r}: accepted are {', '.join(AGGREGATIONS)}")
-    return kind

@@ -14,24 +14,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.averages.aggregating import Aggregating, AggregatingSettings, AggregationError
-from coordinator_free.agents.personal.anchors import Anchor
-from coordinator_free.algorithm import Attack, Count, Positive, Settings
+from coordinator_free.agents.averages.aggregating import Aggregating
+from coordinator_free.agents.averages.arrangement import AggregatingSettings, AggregationError
+from coordinator_free.agents.personal.anchors import Anchor, AnchorSettings
+from coordinator_free.algorithm import Attack
 from coordinator_free.privacy.families import NORMS
 from coordinator_free.privacy.mechanism import GRID, Mechanism
 from coordinator_free.privacy.mechanisms import Gaussian
 from coordinator_free.privacy.noise import Stream, standard_normal
 from coordinator_free.privacy.observer import composition, contraction
 from coordinator_free.release import FloatArray
-
-LOCAL = ("gradient-descent", "output-perturbation", "objective-perturbation")
-ITERATES = ("last", "tail")
+from coordinator_free.settings import Count, Positive, Settings
 
 
 @dataclass(frozen=True)
@@ -48,22 +47,36 @@ class Descent:
 class AveragingSettings(AggregatingSettings):
     """Of one average of local models."""
 
-    local: Literal["gradient-descent", "output-perturbation", "objective-perturbation"] | None = None
-    """What an agent does before the average. Default: "gradient-descent"."""
+    local: Literal["gradient-descent", "output-perturbation", "objective-perturbation"] = "gradient-descent"
+    """What an agent does before the average."""
     local_steps: Count | None = None
-    iterate: Literal["last", "tail"] | None = None
-    """The last iterate (default), or the mean of the last half."""
-    amplification: bool | None = None
+    """Default: ``clock.updates``."""
+    iterate: Literal["last", "tail"] = "last"
+    """The last iterate, or the mean of the last half."""
+    amplification: bool = False
     """Account for the last iterate alone; refused where that does not hold."""
-    anchor_regularisation: Positive | None = None
+    anchor_regularisation: Positive = 1.0
+    """Of a perturbed minimiser."""
+
+    def idle(self) -> Mapping[str, str]:
+        found = dict(super().idle())
+        if self.local == "gradient-descent":
+            return found | {
+                "anchor_regularisation": 'learning.local = "gradient-descent" has no minimiser to regularise'
+            }
+        why = f'learning.local = "{self.local}" makes no steps'
+        return found | dict.fromkeys(("local_steps", "iterate", "amplification"), why)
+
+    @property
+    def anchor(self) -> AnchorSettings | None:
+        """Of the perturbed minimiser; None: the agent makes steps."""
+        if self.local == "gradient-descent":
+            return None
+        return AnchorSettings(anchor=self.local, anchor_regularisation=self.anchor_regularisation)
 
 
 class Averaging(Aggregating):
-    """One agent; ``local_steps`` steps of its own (default: ``updates``), then one weighted average.
-
-    More parameters in ``setting.learning``: ``local``, ``local_steps``, ``step``, ``iterate``, ``amplification`` (bool:
-    account for the last iterate alone), ``anchor_regularisation``.
-    """
+    """One agent; ``local_steps`` steps of its own, then one weighted average."""
 
     name: ClassVar[str] = "averaging"
     settings: ClassVar[type[Settings] | None] = AveragingSettings
@@ -71,36 +84,22 @@ class Averaging(Aggregating):
     attacked_by: ClassVar[Attack] = Attack.LOCAL_STEPS
 
     def __init__(self, setting: Setting) -> None:
-        learning = setting.learning
-        self._local = str(learning.get("local") or "gradient-descent")
-        if self._local not in LOCAL:
-            raise AggregationError(f"learning.local = {self._local!r}: accepted are {', '.join(LOCAL)}")
-        self._iterate = str(learning.get("iterate") or "last")
-        if self._iterate not in ITERATES:
-            raise AggregationError(f"learning.iterate = {self._iterate!r}: accepted are {', '.join(ITERATES)}")
-        self._steps = int(learning.get("local_steps") or setting.updates)
+        own = AveragingSettings.of(setting.learning)
+        self._iterate, self._amplified = own.iterate, own.amplification
+        self._steps = own.local_steps or setting.updates
         super().__init__(setting, 1)
         self._anchor: Anchor | None = None
-        if self._local != "gradient-descent":
+        if own.anchor is not None:
             if self._observer != "releases":
                 raise AggregationError(
-                    f'privacy.observer = "{self._observer}": learning.local = "{self._local}" is accounted for '
+                    f'privacy.observer = "{self._observer}": learning.local = "{own.local}" is accounted for '
                     'observer = "releases" only'
                 )
-            kind = self._local if setting.mechanism != "none" else "local"
-            self._anchor = Anchor(replace(setting, learning={**learning, "anchor": kind}))
+            self._anchor = Anchor(
+                setting, own.anchor if setting.mechanism != "none" else AnchorSettings(anchor="local")
+            )
         elif self._private:
             self._factor = self._composition()
-
-    @classmethod
-    def idle(cls, settings: Any) -> Mapping[str, str]:
-        found = dict(super().idle(settings))
-        if settings.local in (None, "gradient-descent"):
-            return found | {
-                "anchor_regularisation": 'learning.local = "gradient-descent" has no minimiser to regularise'
-            }
-        why = f'learning.local = "{settings.local}" makes no steps'
-        return found | dict.fromkeys(("local_steps", "iterate", "amplification"), why)
 
     @staticmethod
     def charged(updates: int) -> int:  # noqa: ARG004
@@ -112,11 +111,16 @@ class Averaging(Aggregating):
 
     @staticmethod
     def calibrate(
-        mechanism: str, releases: int, epsilon: float, delta: float, learning: Mapping[str, Any], dimension: int
+        mechanism: str,
+        releases: int,  # noqa: ARG004
+        epsilon: float,
+        delta: float,
+        learning: Mapping[str, Any],
+        dimension: int,  # noqa: ARG004
     ) -> FloatArray | None:
         """The local model's, as an anchor's. None: as for any single release."""
-        anchor = {**learning, "anchor": learning.get("local")}
-        return Anchor.calibrate(mechanism, releases, epsilon, delta, anchor, dimension)
+        own = AveragingSettings.of(learning).anchor
+        return None if own is None else Anchor.calibrate(mechanism, epsilon, delta, own, learning)
 
     def _composition(self) -> float:
         """What T steps cost in units of one; raises `AggregationError` where amplification does not hold."""
@@ -127,7 +131,7 @@ class Averaging(Aggregating):
             raise AggregationError(
                 'privacy.observer = "sum": local steps are accounted for each release; use gradient-descent'
             )
-        if not setting.learning.get("amplification", False):
+        if not self._amplified:
             return composition(self._steps)
         if self._iterate != "last" or judge.name != "logistic":
             raise AggregationError(

@@ -22,29 +22,27 @@ import numpy as np
 from annotated_types import Ge, Lt
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.averages.aggregating import Aggregating, AggregatingSettings, AggregationError
-from coordinator_free.algorithm import Settings
+from coordinator_free.agents.averages.aggregating import Aggregating
+from coordinator_free.agents.averages.arrangement import AggregatingSettings
 from coordinator_free.privacy.families import NORMS
 from coordinator_free.privacy.mechanism import Mechanism, boxed
 from coordinator_free.problem.public_model import PublicModelSensitivity
 from coordinator_free.release import FloatArray
+from coordinator_free.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
 class GradientDescentSettings(AggregatingSettings):
     """Of gradient descent in step."""
 
-    momentum: Annotated[float, Ge(0), Lt(1)] | None = None
+    momentum: Annotated[float, Ge(0), Lt(1)] = 0.0
     """Computed from what was released, so it costs no privacy."""
-    iterate: Literal["last", "tail"] | None = None
-    """The last iterate (default), or the mean of the last half."""
+    iterate: Literal["last", "tail"] = "last"
+    """The last iterate, or the mean of the last half."""
 
 
 class GradientDescent(Aggregating):
-    """One agent; ``updates`` steps from zero.
-
-    More parameters in ``setting.learning``: ``momentum`` in [0, 1), ``iterate`` ("last" | "tail").
-    """
+    """One agent; ``updates`` steps from zero."""
 
     name: ClassVar[str] = "gradient-descent"
     settings: ClassVar[type[Settings] | None] = GradientDescentSettings
@@ -54,10 +52,8 @@ class GradientDescent(Aggregating):
     _kept: int
 
     def __init__(self, setting: Setting) -> None:
-        self._momentum = float(setting.learning.get("momentum") or 0.0)
-        if not 0.0 <= self._momentum < 1.0:
-            raise AggregationError(f"learning.momentum = {self._momentum:g}: accepted are 0 and more, below 1")
-        self._tail = setting.learning.get("iterate") == "tail"
+        own = GradientDescentSettings.of(setting.learning)
+        self._momentum, self._tail = own.momentum, own.iterate == "tail"
         super().__init__(setting, setting.updates)
         norm = NORMS.get(setting.mechanism)
         bound = setting.row_bound if norm is not None else None

@@ -21,8 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.settings import SettingError, bounded
-from coordinator_free.algorithm import Positive, Settings
+from coordinator_free.agents.checks import bounded
 from coordinator_free.privacy.families import NORMS, mechanism
 from coordinator_free.privacy.gaussian_objective_perturbation import (
     GaussianObjectivePerturbation,
@@ -35,8 +34,10 @@ from coordinator_free.problem import losses
 from coordinator_free.problem.public_model import PublicModelSensitivity
 from coordinator_free.problem.solver import FIXED_STEPS, LocalSolver
 from coordinator_free.release import FloatArray
+from coordinator_free.settings import Positive, SettingError, Settings
 
-KINDS = ("local", "gradient", "output-perturbation", "objective-perturbation", "zero")
+PROTECTED = ("gradient", "output-perturbation", "objective-perturbation", "zero")
+"""Those that a private run accepts."""
 MINIMISERS = ("output-perturbation", "objective-perturbation")
 """Those that are exact minimisers."""
 SOLVED = 1e-10
@@ -45,28 +46,33 @@ SOLVED = 1e-10
 
 @dataclass(frozen=True, kw_only=True)
 class AnchorSettings(Settings):
-    """Of every algorithm whose agents first release an anchor."""
+    """Of an anchor."""
 
-    mu: Positive
-    """Weight of the anchors, or of the local losses, against the graph's smoothness."""
-    finish_mu: Positive | None = None
-    """Of the free finish. Default: ``mu``."""
     anchor: Literal["local", "gradient", "output-perturbation", "objective-perturbation", "zero"] | None = None
-    anchor_scale: Positive | None = None
-    anchor_regularisation: Positive | None = None
+    """Its kind. Default: "local" without privacy, else "gradient"."""
+    anchor_scale: Positive = 1.0
+    """What the mean gradient is multiplied with."""
+    anchor_regularisation: Positive = 1.0
+    """Of a private local model; divided by the agent's number of records."""
+
+    def idle(self) -> Mapping[str, str]:
+        used = {"gradient": ("anchor_scale",), **dict.fromkeys(MINIMISERS, ("anchor_regularisation",))}
+        if self.anchor is None:
+            return {"anchor_regularisation": f"learning.anchor should be {' or '.join(MINIMISERS)}"}
+        why = f'learning.anchor = "{self.anchor}" has none'
+        return {key: why for key in ("anchor_scale", "anchor_regularisation") if key not in used.get(self.anchor, ())}
 
 
-def idle_of(anchor: str | None) -> dict[str, str]:
-    """The settings of `AnchorSettings` that an anchor of that kind does not use, each with the reason."""
-    used = {"gradient": ("anchor_scale",), **dict.fromkeys(MINIMISERS, ("anchor_regularisation",))}
-    if anchor is None:
-        return {"anchor_regularisation": f"learning.anchor should be {' or '.join(MINIMISERS)}"}
-    why = f'learning.anchor = "{anchor}" has none'
-    return {key: why for key in ("anchor_scale", "anchor_regularisation") if key not in used.get(anchor, ())}
+@dataclass(frozen=True, kw_only=True)
+class _Bounds(Settings):
+    """What bounds the record gradients, as a calibration is told."""
+
+    loss: str
+    clip: Positive
 
 
 class Anchor:
-    """One agent's anchor, of the kind that ``setting.learning["anchor"]`` names.
+    """One agent's anchor.
 
     - ``local``: the local model, unprotected; no private run accepts it.
     - ``gradient``: -anchor_scale times the mean clipped gradient at zero, plus noise. Sensitivity
@@ -77,12 +83,10 @@ class Anchor:
     - ``zero``: nothing.
     """
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, own: AnchorSettings) -> None:
         self._setting = setting = bounded(setting)
         self._problem = setting.problem
-        kind = str(setting.learning.get("anchor", "local" if setting.mechanism == "none" else "gradient"))
-        if kind not in KINDS:
-            raise SettingError(f"learning.anchor = {kind!r}: accepted are {', '.join(KINDS)}")
+        kind = own.anchor or ("local" if setting.mechanism == "none" else "gradient")
         self._kind = kind
         if kind in MINIMISERS and not setting.problem.loss.convex:
             raise SettingError(
@@ -92,21 +96,15 @@ class Anchor:
         self._private = setting.mechanism != "none" and kind != "zero" and setting.problem.records > 0
         if setting.mechanism != "none":
             self._check_private()
-        self._lambda = self._number("anchor_regularisation", 1.0) / max(1, setting.problem.records)
-        self._scale = self._number("anchor_scale", 1.0)
-
-    def _number(self, name: str, default: float) -> float:
-        value = float(self._setting.learning.get(name, default))
-        if not 0.0 < value < math.inf:
-            raise SettingError(f"learning.{name} = {value}: must be a finite number > 0")
-        return value
+        self._lambda = own.anchor_regularisation / max(1, setting.problem.records)
+        self._scale = own.anchor_scale
 
     def _check_private(self) -> None:
         kind, family = self._kind, self._setting.mechanism
         if kind == "local":
             raise SettingError(
                 'learning.anchor = "local": unprotected local models would be released in a private run; '
-                f"accepted are {', '.join(KINDS[1:])}"
+                f"accepted are {', '.join(PROTECTED)}"
             )
         if kind not in MINIMISERS:
             return
@@ -131,24 +129,19 @@ class Anchor:
 
     @staticmethod
     def calibrate(
-        mechanism: str,
-        releases: int,  # noqa: ARG004
-        epsilon: float,
-        delta: float,
-        learning: Mapping[str, Any],
-        dimension: int,  # noqa: ARG004
+        mechanism: str, epsilon: float, delta: float, own: AnchorSettings, learning: Mapping[str, Any]
     ) -> FloatArray | None:
         """Objective perturbation with gamma-norm noise is pure: it gets all of epsilon, whatever delta.
 
         With Gaussian noise its multiplier is that of the bound for one release; ``learning`` then needs ``loss`` and
         ``clip``. None: as for any single release. Raises `SettingError` where that bound cannot be kept.
         """
-        if learning.get("anchor") != "objective-perturbation":
+        if own.anchor != "objective-perturbation":
             return None
         if mechanism != "gaussian":
             return np.array([1.0 / (epsilon * (1.0 - 1e-9))])
-        regularisation = float(learning.get("anchor_regularisation", 1.0))
-        jacobian = _jacobian(losses.loss(learning["loss"]), float(learning.get("clip") or math.nan), regularisation)
+        regularisation, bounds = own.anchor_regularisation, _Bounds.of(learning)
+        jacobian = _jacobian(losses.loss(bounds.loss), bounds.clip, regularisation)
         try:
             deviation = gaussian_objective_deviation(epsilon * (1.0 - 1e-9), delta, 1.0, jacobian)
         except ObjectivePerturbationError:

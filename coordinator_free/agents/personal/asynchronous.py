@@ -9,23 +9,39 @@ Rules that hold here:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from coordinator_free.agent import Activation, Setting
+from coordinator_free.agents.checks import checked
 from coordinator_free.agents.personal.present import Present
-from coordinator_free.agents.settings import checked
 from coordinator_free.algorithm import Algorithm
 from coordinator_free.inbox import used
 from coordinator_free.release import FloatArray, Release
+from coordinator_free.settings import AgentNumbers, Positive, SettingError
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinishNumbers(AgentNumbers):
+    """Public numbers of an agent whose free finish is weighed by ``finish_mu``."""
+
+    finish_mu: Positive | None = None
+    """Weight of the own loss in the free finish."""
+
+    @property
+    def pull(self) -> float | None:
+        """The weight of the free finish; None: there is none."""
+        if not self.finish:
+            return None
+        if self.finish_mu is None:
+            raise SettingError("learning.finish_mu is missing: learning.finish = true needs it")
+        return self.finish_mu
 
 
 class Asynchronous(Algorithm):
-    """The neighbours' models, the own one, and what was consumed; an algorithm adds ``wake`` and ``charge``.
-
-    Parameters in ``setting.learning``: ``finish`` (bool), ``finish_mu``, ``absent`` (neighbours that join later).
-    """
+    """The neighbours' models, the own one, and what was consumed; an algorithm adds ``wake`` and ``charge``."""
 
     activation: ClassVar[Activation] = Activation.POISSON
     newest_only: ClassVar[bool] = True
@@ -34,7 +50,9 @@ class Asynchronous(Algorithm):
     def __init__(self, setting: Setting, charged: int) -> None:
         self._setting = checked(setting, charged)
         self._problem = self._setting.problem
-        self._present = Present(setting.weights, setting.neighbours, setting.learning.get("absent", ()))
+        numbers = FinishNumbers.of(setting.learning)
+        self._finish_mu = numbers.pull
+        self._present = Present(setting.weights, setting.neighbours, numbers.absent)
         self._place = {j: k for k, j in enumerate(setting.neighbours)}
         self._models = np.zeros((len(setting.neighbours), setting.dimension))
         self._model = np.zeros(setting.dimension)
@@ -78,10 +96,9 @@ class Asynchronous(Algorithm):
 
     def finish(self) -> FloatArray | None:
         """argmin  1/2 |theta - sum_j W_ij/D_ii Theta_j|^2 + finish_mu c_i L_i(theta), with the real, unclipped data."""
-        if not self._setting.learning.get("finish", False):
+        if self._finish_mu is None:
             return None
-        pull = float(self._setting.learning["finish_mu"]) * self._setting.confidence
-        return self._problem.proximal(self._mixture(), pull)
+        return self._problem.proximal(self._mixture(), self._finish_mu * self._setting.confidence)
 
     def snapshot(self) -> dict[str, FloatArray]:
         return {"model": self._model, "index": np.array([-1.0 if self._own_last is None else self._own_last])}

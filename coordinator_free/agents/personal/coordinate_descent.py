@@ -21,13 +21,13 @@ import numpy as np
 
 from coordinator_free.agent import Setting
 from coordinator_free.agents.personal.asynchronous import Asynchronous
-from coordinator_free.agents.settings import SettingError
-from coordinator_free.algorithm import Attack, Positive, Settings
+from coordinator_free.algorithm import Attack
 from coordinator_free.privacy.families import NORMS, mechanism
 from coordinator_free.privacy.mechanism import REACH, Mechanism
 from coordinator_free.privacy.noise import Streams
 from coordinator_free.problem.public_model import PublicModelSensitivity
 from coordinator_free.release import FloatArray, Release
+from coordinator_free.settings import Positive, SettingError, Settings, StepNumbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,17 +38,13 @@ class CoordinateDescentSettings(Settings):
     """Weight of the local losses against the graph's smoothness (Bellet et al. 2018, Eq. 2)."""
     finish_mu: Positive | None = None
     """Of the free finish. Default: ``mu``."""
-    start: Literal["zero", "local"] | None = None
-    """The first model; "local" only without privacy."""
+    start: Literal["zero", "local", "neighbours"] = "zero"
+    """The first model. "neighbours": the mixture of what the neighbours have released; "local": the local model, only
+    without privacy."""
 
 
 class CoordinateDescent(Asynchronous):
-    """One agent of coordinate descent.
-
-    Parameters in ``setting.learning``: ``mu``, ``smoothness`` (of L_i, as a number), ``finish`` (bool), ``finish_mu``,
-    ``absent``, and ``start``: "zero"; "neighbours", where the first step goes from the mixture of what the neighbours
-    have said, which is public; or "local", where the first release is the local model, which no private run accepts.
-    """
+    """One agent of coordinate descent."""
 
     name: ClassVar[str] = "coordinate-descent"
     settings: ClassVar[type[Settings] | None] = CoordinateDescentSettings
@@ -60,8 +56,9 @@ class CoordinateDescent(Asynchronous):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, setting.updates)
-        self._pull = float(setting.learning["mu"]) * setting.confidence  # mu c_i
-        self._step = 1.0 / (1.0 + self._pull * float(setting.learning["smoothness"]))  # a
+        own, numbers = CoordinateDescentSettings.of(setting.learning), StepNumbers.of(setting.learning)
+        self._pull = own.mu * setting.confidence  # mu c_i
+        self._step = 1.0 / (1.0 + self._pull * numbers.smoothness)  # a
         self._norm = NORMS.get(setting.mechanism)
         self._clip = setting.clip or math.nan
         self._private = self._norm is not None and self._problem.records > 0
@@ -71,9 +68,7 @@ class CoordinateDescent(Asynchronous):
         self._noise = Streams(setting.secret, setting.starts)
         self._charges: dict[tuple[float, float], Mechanism] = {}  # by multiplier and what a record moves
         self._made: Mechanism | None = None
-        self._start = str(setting.learning.get("start", "zero"))
-        if self._start not in ("zero", "local", "neighbours"):
-            raise SettingError(f"learning.start = {self._start!r}: accepted are zero, local and neighbours")
+        self._start = own.start
         if self._start == "local" and self._norm is not None:
             raise SettingError(
                 'learning.start = "local": a private run would release unprotected local models; use "zero"'

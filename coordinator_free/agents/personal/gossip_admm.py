@@ -21,7 +21,6 @@ Rules that hold here:
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,11 +29,12 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from coordinator_free.agent import Activation, Setting
-from coordinator_free.agents.settings import SettingError, checked
-from coordinator_free.algorithm import Algorithm, Count, Positive, Settings
+from coordinator_free.agents.checks import checked
+from coordinator_free.algorithm import Algorithm
 from coordinator_free.inbox import used
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.release import FloatArray, Release
+from coordinator_free.settings import Count, Positive, SettingError, Settings, StepNumbers
 
 GOSSIP = 0x676F73
 """Keeps the choice of neighbours apart from the other uses of the same seed."""
@@ -46,17 +46,19 @@ class GossipAdmmSettings(Settings):
 
     mu: Positive
     """Weight of the local losses against the graph's smoothness (Bellet et al. 2018, Eq. 2)."""
-    rho: Positive | None = None
-    local_steps: Count | None = None
-    start: Literal["zero", "local"] | None = None
+    rho: Positive = 1.0
+    """The penalty."""
+    local_steps: Count = 10
+    """Gradient steps before a message."""
+    start: Literal["zero", "local"] = "zero"
+    """The first model."""
 
 
 class GossipAdmm(Algorithm):
     """One agent of gossip ADMM.
 
-    Parameters in ``setting.learning``: ``mu``, ``smoothness`` (of L_i, as a number), ``rho`` (1), ``local_steps``
-    (10), ``start`` ("zero" or "local"), ``seed`` (0: of the choice of neighbours). A release's vector has 4 p + 1
-    numbers: the exchange's number on its edge, Theta_i^i, Theta_i^j, Lambda_i^i and Lambda_i^j.
+    A release's vector has 4 p + 1 numbers: the exchange's number on its edge, Theta_i^i, Theta_i^j, Lambda_i^i and
+    Lambda_i^j.
     """
 
     name: ClassVar[str] = "gossip-admm"
@@ -71,23 +73,15 @@ class GossipAdmm(Algorithm):
         self._setting = checked(setting, 0)
         if setting.mechanism != "none":
             raise SettingError(f'privacy.mechanism = "{setting.mechanism}": gossip-admm accepts only "none"')
-        learning = setting.learning
-        self._rho = float(learning.get("rho", 1.0))
-        self._steps = int(learning.get("local_steps", 10))
-        self._seed = int(learning.get("seed", 0))
-        self._start = str(learning.get("start", "zero"))
-        if not 0.0 < self._rho < math.inf:
-            raise SettingError(f"learning.rho = {self._rho}: must be a finite number > 0")
-        if self._steps < 1:
-            raise SettingError(f"learning.local_steps = {self._steps}: must be 1 or more")
-        if self._start not in ("zero", "local"):
-            raise SettingError(f"learning.start = {self._start!r}: accepted are zero and local")
-        self._pull = float(learning["mu"]) * float(setting.weights.sum()) * setting.confidence  # mu D_ii c_i
+        own, numbers = GossipAdmmSettings.of(setting.learning), StepNumbers.of(setting.learning)
+        self._rho, self._steps, self._start = own.rho, own.local_steps, own.start
+        self._seed = numbers.seed  # of the choice of neighbours
+        self._pull = own.mu * float(setting.weights.sum()) * setting.confidence  # mu D_ii c_i
         half = setting.weights / 2.0
         self._pair = half / (half + self._rho)  # how much of the own model is in the best copy of a neighbour's
         # Of the augmented Lagrangian in the own model, the copies being at their best.
         bend = self._rho * float(self._pair.sum()) + self._rho * half.size
-        self._step = 1.0 / (bend + self._pull * float(learning["smoothness"]))
+        self._step = 1.0 / (bend + self._pull * numbers.smoothness)
         self._place = {j: k for k, j in enumerate(setting.neighbours)}
         self._begin(0)
 

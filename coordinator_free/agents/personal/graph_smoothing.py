@@ -20,20 +20,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from coordinator_free.agent import Activation, Setting
-from coordinator_free.agents.personal.anchors import Anchor
+from coordinator_free.agents.checks import checked
+from coordinator_free.agents.personal.anchors import Anchor, AnchorSettings
 from coordinator_free.agents.personal.smoothing import Smoothed, kernel, minimise_under, smooth
-from coordinator_free.agents.settings import SettingError, checked
-from coordinator_free.algorithm import PARAMETER, Algorithm, Positive, Settings
+from coordinator_free.algorithm import Algorithm
 from coordinator_free.inbox import used
 from coordinator_free.privacy.mechanism import GRID, LARGEST_SCALE, Mechanism
 from coordinator_free.release import FloatArray, Release
+from coordinator_free.settings import PARAMETER, AgentNumbers, Positive, SettingError, Settings
 from topology.network import Network, from_edges
 
 RELAYS = 2
@@ -46,18 +47,27 @@ NOTHING = 1e3
 class GraphSmoothingSettings(Settings):
     """Of graph smoothing."""
 
-    prior: Literal["shared", "per-coordinate"] | None = field(default=None, metadata=PARAMETER)
-    model_norm: Positive | None = field(default=None, metadata=PARAMETER)
+    prior: Literal["shared", "per-coordinate"] = field(default="shared", metadata=PARAMETER)
+    """Whether all coordinates have one gamma."""
+    model_norm: Positive = field(default=4.0, metadata=PARAMETER)
     """The models' expected norm."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphNumbers(AgentNumbers):
+    """What `GraphSmoothing.arranged` tells every agent."""
+
+    edges: Sequence[Sequence[float]]
+    """The whole graph: two agents and a weight each."""
+    relays: int = 1
+    """The rules for what others pass on, see `RELAYS`."""
 
 
 class GraphSmoothing(Algorithm):
     """One agent of graph smoothing.
 
-    Parameters in ``setting.learning``: ``agents`` and ``edges`` (see `arranged`), ``prior`` ("shared" or
-    "per-coordinate"), ``model_norm`` (4: the models' expected norm), ``finish`` (bool). A release's vector has p + 2
-    numbers, all of a private release on the grid: the origin, the deviation of its noise and sampling in each
-    coordinate (0: it has no records), and the origin's released vector.
+    A release's vector has p + 2 numbers, all of a private release on the grid: the origin, the deviation of its noise
+    and sampling in each coordinate (0: it has no records), and the origin's released vector.
     """
 
     name: ClassVar[str] = "graph-smoothing"
@@ -71,20 +81,16 @@ class GraphSmoothing(Algorithm):
 
     def __init__(self, setting: Setting) -> None:
         self._setting = checked(setting, self.charged(setting.updates))
-        learning = setting.learning
         if setting.mechanism not in ("none", "gaussian"):
             raise SettingError(f'privacy.mechanism = "{setting.mechanism}": graph-smoothing accepts none and gaussian')
-        self._prior = str(learning.get("prior", "shared"))
-        if self._prior not in ("shared", "per-coordinate"):
-            raise SettingError(f"learning.prior = {self._prior!r}: accepted are shared and per-coordinate")
-        self._norm = float(learning.get("model_norm", 4.0))
-        if not 0.0 < self._norm < np.inf:
-            raise SettingError(f"learning.model_norm = {self._norm}: must be a finite number > 0")
-        self._agents = int(learning["agents"])
+        own = GraphSmoothingSettings.of(setting.learning)
+        self._prior, self._norm = own.prior, own.model_norm
+        self._numbers = GraphNumbers.of(setting.learning)
+        self._agents = self._numbers.agents
         self._origins = self._agents
-        self._checks = int(learning.get("relays", 1)) >= RELAYS
-        unit = {"anchor": "gradient", "anchor_scale": 1.0 if setting.clip is None else 1.0 / setting.clip}
-        self._anchor = Anchor(replace(setting, learning={**learning, **unit}))
+        self._checks = self._numbers.relays >= RELAYS
+        unit = 1.0 if setting.clip is None else 1.0 / setting.clip
+        self._anchor = Anchor(setting, AnchorSettings(anchor="gradient", anchor_scale=unit))
         self._begin(0)
 
     @staticmethod
@@ -197,7 +203,7 @@ class GraphSmoothing(Algorithm):
         known = {mine: silent, **self._known}
         origins = sorted(known)
         vectors = np.stack([known[i] for i in origins])
-        edges = np.array(self._setting.learning["edges"], dtype=np.float64)
+        edges = np.array(self._numbers.edges, dtype=np.float64)
         result = _smoothing(edges.tobytes(), self._agents, vectors.tobytes(), len(origins), self._prior, self._norm)
         place = origins.index(mine)
         return result.mean[place], result.variance[place]
@@ -209,7 +215,7 @@ class GraphSmoothing(Algorithm):
 
     def finish(self) -> FloatArray | None:
         """The own loss minimised, with the real data, under the prior that the others' releases make."""
-        if not self._setting.learning.get("finish", False):
+        if not self._numbers.finish:
             return None
         return minimise_under(self._setting.problem, *self._smoothed())
 

@@ -24,15 +24,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from coordinator_free.agent import Setting
+from coordinator_free.agents.personal.asynchronous import FinishNumbers
 from coordinator_free.agents.personal.graph_smoothing import NOTHING, GraphSmoothing
 from coordinator_free.agents.personal.smoothing import Smoothed, kernel, smooth
-from coordinator_free.agents.settings import SettingError
-from coordinator_free.algorithm import PARAMETER, Positive, Settings
 from coordinator_free.privacy.families import mechanism
 from coordinator_free.privacy.mechanism import GRID, Mechanism
 from coordinator_free.problem.losses import Squared
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray
+from coordinator_free.settings import PARAMETER, Positive, SettingError, Settings
 from topology.network import Network, from_edges
 
 
@@ -40,22 +40,27 @@ from topology.network import Network, from_edges
 class GraphSmoothingTwiceSettings(Settings):
     """Of graph smoothing in two rounds."""
 
-    mu: Positive | None = None
-    """Only the default of ``finish_mu``."""
     finish_mu: Positive | None = None
-    """Of the free finish."""
-    prior: Literal["shared", "per-coordinate"] | None = field(default=None, metadata=PARAMETER)
+    """Weight of the own loss in the free finish, which needs it."""
+    prior: Literal["shared", "per-coordinate"] = field(default="per-coordinate", metadata=PARAMETER)
+    """Whether all coordinates have one gamma."""
     clip_2: Positive | None = field(default=None, metadata=PARAMETER)
     """The clip of the second round. Default: half of ``privacy.clip``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Moment(Settings):
+    """What `GraphSmoothingTwice.arranged` tells every agent besides the graph."""
+
+    second_moment: Sequence[Sequence[float]] | None = None
+    """S: what is publicly known of the mean of x x^T."""
 
 
 class GraphSmoothingTwice(GraphSmoothing):
     """One agent of graph smoothing in two rounds.
 
-    Parameters in ``setting.learning``: ``agents``, ``edges`` and ``second_moment`` (see `arranged`), ``clip_2`` (half
-    of the clip), ``prior`` ("per-coordinate" or "shared"), ``finish`` (bool), ``finish_mu``. A release's vector has
-    2 p + 2 numbers: the origin (plus the number of agents in round 2), the deviation of its noise and sampling, the
-    origin's released vector, and A_i (round 1: zeros).
+    A release's vector has 2 p + 2 numbers: the origin (plus the number of agents in round 2), the deviation of its
+    noise and sampling, the origin's released vector, and A_i (round 1: zeros).
     """
 
     name: ClassVar[str] = "graph-smoothing-2r"
@@ -64,14 +69,14 @@ class GraphSmoothingTwice(GraphSmoothing):
     finish_weight: ClassVar[str | None] = "finish_mu"
 
     def __init__(self, setting: Setting) -> None:
-        super().__init__(replace(setting, learning={"prior": "per-coordinate", **setting.learning}))
+        super().__init__(setting)
         if not isinstance(setting.problem.loss, Squared):
             raise SettingError(f'learning.loss = "{setting.problem.loss.name}": {self.name} accepts squared')
+        own = GraphSmoothingTwiceSettings.of(setting.learning)
+        self._prior, self._finish_mu = own.prior, FinishNumbers.of(setting.learning).pull
         self._clip_1 = setting.clip
-        self._clip_2 = setting.learning.get("clip_2", None if setting.clip is None else setting.clip / 2.0)
-        if self._clip_2 is not None and not 0.0 < self._clip_2 < np.inf:
-            raise SettingError(f"learning.clip_2 = {self._clip_2}: must be a finite number > 0")
-        self._moment = np.array(setting.learning["second_moment"], dtype=np.float64)
+        self._clip_2 = own.clip_2 or (None if setting.clip is None else setting.clip / 2.0)
+        self._moment = np.array(_Moment.of(setting.learning).second_moment, dtype=np.float64)
         self._sampling = float(np.trace(self._moment)) / setting.dimension
         self._origins = 2 * self._agents
 
@@ -90,7 +95,7 @@ class GraphSmoothingTwice(GraphSmoothing):
         cls, network: Network, sizes: Sequence[int], dimension: int, updates: int, learning: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Public parameters that every agent is given: the whole graph, and S."""
-        moment = learning.get("second_moment")
+        moment = _Moment.of(learning).second_moment
         if moment is None:
             raise SettingError(f"learning.algorithm = {cls.name!r}: the data has no publicly known mean of x x^T")
         found = super().arranged(network, sizes, dimension, updates, learning)
@@ -155,7 +160,7 @@ class GraphSmoothingTwice(GraphSmoothing):
         first = np.stack([self._known.get(i, silent)[1:] for i in origins])
         second = np.stack([self._known.get(i + n, silent)[1:] for i in origins])
         found = _estimated(
-            np.array(setting.learning["edges"], dtype=np.float64).tobytes(),
+            np.array(self._numbers.edges, dtype=np.float64).tobytes(),
             n,
             tuple(origins),
             first.tobytes(),
@@ -173,11 +178,10 @@ class GraphSmoothingTwice(GraphSmoothing):
 
     def finish(self) -> FloatArray | None:
         """argmin 1/2 |theta - mean|^2 + finish_mu c_i L_i(theta), ``mean`` by the others' releases; never released."""
-        learning = self._setting.learning
-        if not learning.get("finish", False):
+        if self._finish_mu is None:
             return None
         problem: LocalProblem = self._setting.problem
-        return problem.proximal(self._estimates()[0], float(learning["finish_mu"]) * self._setting.confidence)
+        return problem.proximal(self._estimates()[0], self._finish_mu * self._setting.confidence)
 
 
 @lru_cache(maxsize=2)

@@ -12,28 +12,36 @@ algorithm, the whole budget on one release. The free finish then pulls with the 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.personal.anchors import Anchor, AnchorSettings, idle_of
+from coordinator_free.agents.personal.anchors import Anchor, AnchorSettings
 from coordinator_free.agents.personal.asynchronous import Asynchronous
-from coordinator_free.algorithm import Attack, Settings
+from coordinator_free.algorithm import Attack
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.release import FloatArray, Release
+from coordinator_free.settings import Positive, Settings
 from topology.network import Network
 
 
-class Propagation(Asynchronous):
-    """One agent of model propagation.
+@dataclass(frozen=True, kw_only=True)
+class PropagationSettings(AnchorSettings):
+    """Of every algorithm that smooths anchors."""
 
-    Parameters in ``setting.learning``: ``mu``, those of `Anchor`, ``finish`` (bool), ``finish_mu``. In a private run
-    ``setting.multipliers`` has one entry, for the anchor.
-    """
+    mu: Positive
+    """Weight of the anchors, or of the local losses, against the graph's smoothness."""
+    finish_mu: Positive | None = None
+    """Of the free finish. Default: ``mu``."""
+
+
+class Propagation(Asynchronous):
+    """One agent of model propagation. In a private run ``setting.multipliers`` has one entry, for the anchor."""
 
     name: ClassVar[str] = "propagation"
-    settings: ClassVar[type[Settings] | None] = AnchorSettings
+    settings: ClassVar[type[Settings] | None] = PropagationSettings
     uses_smoothness: ClassVar[bool] = False
     allocates: ClassVar[bool] = False
     needs_clip: ClassVar[bool] = True
@@ -42,15 +50,22 @@ class Propagation(Asynchronous):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, self.charged(setting.updates))
-        self._anchored = Anchor(setting)
-        self._pull = float(setting.learning["mu"]) * setting.confidence  # mu c_i
+        own = PropagationSettings.of(setting.learning)
+        self._anchored = Anchor(setting, own)
+        self._pull = own.mu * setting.confidence  # mu c_i
         self._anchor: FloatArray | None = None
 
-    calibrate = staticmethod(Anchor.calibrate)
-
-    @classmethod
-    def idle(cls, settings: Any) -> Mapping[str, str]:
-        return idle_of(settings.anchor)
+    @staticmethod
+    def calibrate(
+        mechanism: str,
+        releases: int,  # noqa: ARG004
+        epsilon: float,
+        delta: float,
+        learning: Mapping[str, Any],
+        dimension: int,  # noqa: ARG004
+    ) -> FloatArray | None:
+        """The anchor's. None: as for any single release."""
+        return Anchor.calibrate(mechanism, epsilon, delta, AnchorSettings.of(learning), learning)
 
     @staticmethod
     def charged(updates: int) -> int:

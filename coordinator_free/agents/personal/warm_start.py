@@ -18,37 +18,42 @@ from typing import Any, ClassVar
 import numpy as np
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.personal.anchors import Anchor, AnchorSettings, idle_of
+from coordinator_free.agents.personal.anchors import Anchor
 from coordinator_free.agents.personal.coordinate_descent import CoordinateDescent
-from coordinator_free.agents.settings import SettingError
-from coordinator_free.algorithm import PARAMETER, Attack, Count, Positive, Settings
+from coordinator_free.agents.personal.propagation import PropagationSettings
+from coordinator_free.algorithm import Attack
 from coordinator_free.privacy.families import NORMS
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.release import FloatArray, Release
-
-UPDATES = 10
-"""Releases of the warm start, the anchor included, where ``warm_updates`` is not given."""
+from coordinator_free.settings import PARAMETER, Count, Positive, SettingError, Settings
 
 
 @dataclass(frozen=True, kw_only=True)
-class WarmStartSettings(AnchorSettings):
+class WarmStartSettings(PropagationSettings):
     """Of a private warm start."""
 
-    warm_updates: Count | None = field(default=None, metadata=PARAMETER)
-    """Releases of the warm start, the anchor included."""
+    warm_updates: Count = field(default=10, metadata=PARAMETER)
+    """Releases of the warm start, the anchor included; below ``clock.updates``."""
     warm_epsilon: Positive | None = field(default=None, metadata=PARAMETER)
-    """The anchor's part of the budget."""
+    """The anchor's part of the budget. A private run needs it."""
     warm_mechanism: str | None = field(default=None, metadata=PARAMETER)
+    """The anchor's. Default: ``privacy.mechanism``."""
     warm_clip: Positive | None = field(default=None, metadata=PARAMETER)
+    """The anchor's. Default: ``privacy.clip``."""
+
+    def releases(self, updates: int) -> int:
+        """How many releases the warm start has; raises `SettingError` unless it leaves some to the descent."""
+        if not self.warm_updates < updates:
+            raise SettingError(
+                f"learning.warm_updates = {self.warm_updates}: must be 1 or more and below clock.updates = {updates}"
+            )
+        return self.warm_updates
 
 
 class WarmStart(CoordinateDescent):
     """One agent that descends from propagated anchors.
 
-    Parameters in ``setting.learning``: those of `CoordinateDescent` but ``start``, those of `Anchor`, ``warm_updates``
-    (below ``updates``), ``warm_epsilon`` (the anchor's part of the budget), and optionally ``warm_mechanism`` and
-    ``warm_clip``, the anchor's own. ``setting.multipliers`` has one entry for each release; those of free releases are
-    not used.
+    ``setting.multipliers`` has one entry for each release; those of free releases are not used.
     """
 
     name: ClassVar[str] = "warm-start"
@@ -59,11 +64,11 @@ class WarmStart(CoordinateDescent):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        learning = setting.learning
-        self._warm = warm_updates(learning, setting.updates)
+        own = WarmStartSettings.of(setting.learning)
+        self._warm = own.releases(setting.updates)
         private = setting.mechanism != "none"
-        family = str(learning.get("warm_mechanism", setting.mechanism)) if private else "none"
-        if family == "gaussian" and learning.get("anchor") == "objective-perturbation":
+        family = own.warm_mechanism or setting.mechanism if private else "none"
+        if family == "gaussian" and own.anchor == "objective-perturbation":
             raise SettingError(
                 'learning.anchor = "objective-perturbation": the bound for its Gaussian noise is of a single release; '
                 'here it accepts learning.parameters.warm_mechanism = "gamma-norm"'
@@ -73,15 +78,12 @@ class WarmStart(CoordinateDescent):
                 setting,
                 multipliers=setting.multipliers[:1],
                 mechanism=family,
-                clip=learning.get("warm_clip", setting.clip),
+                clip=own.warm_clip or setting.clip,
                 row_bound=setting.row_bound if NORMS.get(family) == NORMS.get(setting.mechanism) else None,
-            )
+            ),
+            own,
         )
         self._anchor: FloatArray | None = None
-
-    @classmethod
-    def idle(cls, settings: Any) -> Mapping[str, str]:
-        return idle_of(settings.anchor)
 
     @staticmethod
     def calibrate(
@@ -95,14 +97,14 @@ class WarmStart(CoordinateDescent):
         from coordinator_free.privacy.accounting import AccountingError, calibrate
         from coordinator_free.privacy.analytic_gaussian import gaussian_mu
 
-        given = {**learning, **learning.get("parameters", {})}
-        first = float(given.get("warm_epsilon", math.nan))
+        own = WarmStartSettings.of(learning)
+        first = own.warm_epsilon or math.nan
         if not 0.0 < first < epsilon:
             raise AccountingError(
                 f"learning.warm_epsilon = {first}; accepted: above 0, below privacy.epsilon {epsilon}"
             )
-        family = str(given.get("warm_mechanism", mechanism))
-        warm = warm_updates(given, releases)
+        family = own.warm_mechanism or mechanism
+        warm = own.releases(releases)
         if mechanism == family == "gaussian":
             ours, whole = gaussian_mu(first, delta), gaussian_mu(epsilon, delta)
             anchor = 1.0 / ours
@@ -144,11 +146,3 @@ class WarmStart(CoordinateDescent):
     def restore(self, state: Mapping[str, FloatArray], next_index: int) -> None:
         super().restore(state, next_index)
         self._anchor = None
-
-
-def warm_updates(learning: Mapping[str, Any], updates: int) -> int:
-    """How many releases the warm start has; raises `SettingError` unless it leaves some to the descent."""
-    warm = int(learning.get("warm_updates", UPDATES))
-    if not 1 <= warm < updates:
-        raise SettingError(f"learning.warm_updates = {warm}: must be 1 or more and below clock.updates = {updates}")
-    return warm

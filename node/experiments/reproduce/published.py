@@ -8,8 +8,8 @@ Rules that hold here:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +22,23 @@ from coordinator_free.agents.admm.primal_perturbation import PrimalPerturbation
 from coordinator_free.agents.averages.averaging import Averaging
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
 from coordinator_free.release import FloatArray
+from coordinator_free.settings import Positive, Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rates(Settings):
+    """Noise rates of rounds: the first one, and a factor a round."""
+
+    alpha: Positive
+    alpha_growth: Positive = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Penalties(Settings):
+    """The first penalty of each agent, and its factor a round."""
+
+    starts: Sequence[float]
+    growths: Sequence[float]
 
 
 class _AlphaARound:
@@ -37,7 +54,7 @@ class _AlphaARound:
         dimension: int,  # noqa: ARG004
     ) -> FloatArray:
         """1 / alpha for each round: the printed claim."""
-        return np.full(releases, 1.0 / float(learning["alpha"]))
+        return np.full(releases, 1.0 / _Rates.of(learning).alpha)
 
 
 class PublishedDual(_AlphaARound, DualPerturbation):
@@ -78,23 +95,14 @@ class GivenRates(PenaltyPerturbation):
     name: ClassVar[str] = "pp with given rates"
 
     def __init__(self, setting: Setting) -> None:
-        learning = setting.learning
-        t = np.arange(setting.updates)
-        rates = float(learning["alpha"]) * float(learning.get("alpha_growth", 1.0)) ** t
-        penalties = float(learning["penalty"]) * float(learning.get("penalty_growth", 1.0)) ** t
-        sharers = int(learning["agents"]) if learning.get("regulariser") == "shared" else 1
+        super().__init__(replace(setting, multipliers=np.ones(setting.updates)))
+        own, degree, records = _Rates.of(setting.learning), len(setting.neighbours), max(1, setting.problem.records)
+        rates = own.alpha * own.alpha_growth ** np.arange(setting.updates)
         costs = [
-            round_cost(
-                float(alpha),
-                float(eta),
-                len(setting.neighbours),
-                max(1, setting.problem.records),
-                float(learning["capacity"]),
-                float(learning["rho"]) / sharers,
-            )
-            for alpha, eta in zip(rates, penalties, strict=True)
+            round_cost(float(rate), float(penalty), degree, records, self._capacity, self._rho)
+            for rate, penalty in zip(rates, self._penalties, strict=True)
         ]
-        super().__init__(replace(setting, multipliers=1.0 / np.array(costs)))
+        self._setting = replace(setting, multipliers=1.0 / np.array(costs))
 
     @staticmethod
     def calibrate(
@@ -118,11 +126,9 @@ class OwnPenalties(ModifiedAdmm):
     name: ClassVar[str] = "m-admm with own penalties"
 
     def __init__(self, setting: Setting) -> None:
-        learning = dict(setting.learning)
-        start = float(learning["starts"][setting.agent])
-        growth = float(learning["growths"][setting.agent])
-        learning["penalties"] = (start * growth ** np.arange(setting.updates)).tolist()
-        super().__init__(replace(setting, learning=learning))
+        own = _Penalties.of(setting.learning)
+        penalties = own.starts[setting.agent] * own.growths[setting.agent] ** np.arange(setting.updates)
+        super().__init__(replace(setting, learning={**setting.learning, "penalties": penalties.tolist()}))
 
 
 class SimpleAverage(Averaging):

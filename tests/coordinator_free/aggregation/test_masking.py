@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from coordinator_free.agents.averages.aggregating import weights
+from coordinator_free.agents.averages.arrangement import weights
 from coordinator_free.agents.averages.gradient_descent import GradientDescent
 from coordinator_free.aggregation import masking
 from coordinator_free.aggregation.masked_sum import named

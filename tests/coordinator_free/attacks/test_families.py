@@ -52,7 +52,7 @@ CHOSEN: list[tuple[str, dict[str, Any], type[Attacker]]] = [
 @pytest.mark.parametrize(("name", "learning", "family"), CHOSEN)
 def test_the_attacker_is_the_one_of_the_algorithm_and_its_settings(name, learning, family):
     problem = LocalProblem(np.eye(2), np.ones(2), LOGISTIC, 0.1)
-    setting = Setting(0, (1,), np.ones(1), problem, 2, 3, learning)
+    setting = Setting(0, (1,), np.ones(1), problem, 2, 3, {"step": 1.0, **learning})
     observed = Observed(algorithm(name), setting, [], {}, Account([]))
     assert type(attacker([observed], bytes(32))) is family
 

@@ -10,10 +10,10 @@ import pytest
 from coordinator_free.agents.admm.admm import Admm, AdmmError
 from coordinator_free.agents.averages.averaging import Averaging
 from coordinator_free.agents.averages.gradient_descent import GradientDescent
-from coordinator_free.agents.settings import SettingError
 from coordinator_free.problem.baselines import pooled
 from coordinator_free.problem.losses import LOGISTIC, LOGISTIC_NON_CONVEX, SIGMOID_SQUARED, LossError, loss
 from coordinator_free.problem.objective import LocalProblem
+from coordinator_free.settings import SettingError
 from tests.helpers.averages_networks import complete, problems, run, settings
 
 

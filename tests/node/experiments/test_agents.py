@@ -12,13 +12,13 @@ import pytest
 from coordinator_free.agent import Setting
 from coordinator_free.agents.admm.penalty_perturbation import round_cost
 from coordinator_free.agents.personal.warm_start import WarmStart
-from coordinator_free.agents.settings import SettingError
 from coordinator_free.privacy.accounting import AccountingError, total
 from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.privacy.noise import Start
 from coordinator_free.problem.losses import LOGISTIC
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray
+from coordinator_free.settings import SettingError
 from node.configuration.reading import from_table
 from node.experiments.reproduce.published import GivenRates, OwnPenalties, PublishedDual
 from node.experiments.trial import in_twin, seeded
@@ -57,7 +57,7 @@ WARM = {"mu": 1.0, "smoothness": 0.3, "anchor": "gradient", "warm_updates": 3, "
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 def test_a_warm_start_spends_its_budget_and_no_more(mechanism: str) -> None:
-    multipliers = WarmStart.calibrate(mechanism, 8, 1.0, 1e-3, {"parameters": WARM}, DIMENSION)
+    multipliers = WarmStart.calibrate(mechanism, 8, 1.0, 1e-3, WARM, DIMENSION)
     agent = WarmStart(setting(WARM, multipliers, mechanism, 8))
     plan = [agent.charge(index) for index in range(8)]
     assert [charge is not None for charge in plan] == [True, False, False, True, True, True, True, True]
@@ -68,7 +68,7 @@ def test_a_warm_start_spends_its_budget_and_no_more(mechanism: str) -> None:
 
 
 def test_the_free_releases_of_a_warm_start_hold_nothing_new_of_the_data() -> None:
-    multipliers = WarmStart.calibrate("gaussian", 8, 1.0, 1e-3, {"parameters": WARM}, DIMENSION)
+    multipliers = WarmStart.calibrate("gaussian", 8, 1.0, 1e-3, WARM, DIMENSION)
     agent = WarmStart(setting(WARM, multipliers, "gaussian", 8))
     anchor, first = agent.wake(), agent.wake()
     assert anchor is not None
@@ -78,7 +78,7 @@ def test_the_free_releases_of_a_warm_start_hold_nothing_new_of_the_data() -> Non
 
 
 def test_an_anchor_is_the_same_after_a_restart() -> None:
-    multipliers = WarmStart.calibrate("gaussian", 8, 1.0, 1e-3, {"parameters": WARM}, DIMENSION)
+    multipliers = WarmStart.calibrate("gaussian", 8, 1.0, 1e-3, WARM, DIMENSION)
     one, other = (WarmStart(setting(WARM, multipliers, "gaussian", 8)) for _ in range(2))
     one.wake()
     other.wake()
@@ -90,7 +90,7 @@ def test_an_anchor_is_the_same_after_a_restart() -> None:
 
 
 def test_an_anchor_keeps_the_noise_of_the_start_that_released_it() -> None:
-    multipliers = WarmStart.calibrate("gaussian", 8, 1.0, 1e-3, {"parameters": WARM}, DIMENSION)
+    multipliers = WarmStart.calibrate("gaussian", 8, 1.0, 1e-3, WARM, DIMENSION)
     given = setting(WARM, multipliers, "gaussian", 8)
     first = replace(given, starts=(Start(0, b"a" * 32),))
     second = replace(given, starts=(Start(0, b"a" * 32), Start(1, b"b" * 32)))
@@ -105,9 +105,9 @@ def test_an_anchor_keeps_the_noise_of_the_start_that_released_it() -> None:
 
 def test_a_warm_start_that_leaves_nothing_is_refused() -> None:
     with pytest.raises(AccountingError, match="warm_epsilon"):
-        WarmStart.calibrate("gaussian", 8, 0.4, 1e-3, {"parameters": WARM}, DIMENSION)
+        WarmStart.calibrate("gaussian", 8, 0.4, 1e-3, WARM, DIMENSION)
     with pytest.raises(SettingError, match="warm_updates = 3"):
-        WarmStart.calibrate("gaussian", 3, 1.0, 1e-3, {"parameters": WARM}, DIMENSION)
+        WarmStart.calibrate("gaussian", 3, 1.0, 1e-3, WARM, DIMENSION)
 
 
 def test_a_warm_start_runs_from_a_configuration() -> None:
@@ -170,7 +170,7 @@ def test_own_penalties_grow_each_at_its_own_rate() -> None:
 
 
 def test_the_grid_is_part_of_every_sensitivity() -> None:
-    multipliers = WarmStart.calibrate("gaussian", 8, 1.0, 1e-3, {"parameters": WARM}, DIMENSION)
+    multipliers = WarmStart.calibrate("gaussian", 8, 1.0, 1e-3, WARM, DIMENSION)
     charge = WarmStart(setting(WARM, multipliers, "gaussian", 8)).charge(0)
     assert charge is not None
     assert charge.sensitivity == pytest.approx(2.0 / RECORDS + math.sqrt(DIMENSION) * GRID, rel=1e-9)

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from coordinator_free.agents.admm.admm import AdmmSettings
 from coordinator_free.problem.losses import LOGISTIC
 from coordinator_free.problem.objective import LocalProblem, minimise
 from coordinator_free.problem.solver import LocalSolver
 from coordinator_free.release import FloatArray
 from node.experiments.charts import Panel
-from node.experiments.reproduce.adult import ADULT, CAPACITY, DATA, MAJORITY, census, judged, over_rounds
+from node.experiments.reproduce.adult import ADULT, DATA, MAJORITY, census, judged, over_rounds
 from node.experiments.reproduce.figure import OPEN, Figure, Reproduction, Request, Setting
 from node.experiments.trial import Trial
 
@@ -97,9 +98,9 @@ def pooled_optimum(trial: Trial) -> FloatArray:
     FloatArray
         The minimiser, shape (d,).
     """
-    n, learning, problems = trial.preparation.agents, trial.preparation.configuration.learning, trial.problems
-    capacity, rho = learning.get("capacity") or CAPACITY, (learning.get("rho") or 1.0)
-    curvature = rho if learning.get("regulariser") == "shared" else n * rho
+    n, problems = trial.preparation.agents, trial.problems
+    own = AdmmSettings.of(trial.preparation.configuration.learning.given())
+    capacity, curvature = own.capacity, own.rho if own.regulariser == "shared" else n * own.rho
     zero = np.zeros(trial.preparation.dealt.dimension)
     if len({problem.records for problem in problems}) == 1:
         x, y = np.concatenate([p.x for p in problems]), np.concatenate([p.y for p in problems])

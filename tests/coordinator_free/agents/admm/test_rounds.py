@@ -15,6 +15,7 @@ from coordinator_free.agents.admm.penalty_perturbation import PenaltyPerturbatio
 from coordinator_free.agents.admm.primal_perturbation import PrimalPerturbation
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.release import Release
+from coordinator_free.settings import SettingError
 from coordinator_free.twin.reexecution import reexecute
 from coordinator_free.twin.run import run_rounds
 from tests.helpers.admm_networks import records, ring, settings
@@ -143,19 +144,19 @@ def test_the_registry_knows_the_family(name: str) -> None:
     ("kind", "learning", "said"),
     [
         (Admm, {"rho": -1.0}, "learning.rho = -1.0"),
-        (Admm, {"capacity": None}, "learning.capacity = None"),
+        (Admm, {"capacity": None}, "learning.capacity is missing"),
         (Admm, {"penalty_growth": 1.1}, "constant penalty"),
         (Admm, {"theta": 0.1}, "learning.theta = 0.1"),
-        (Admm, {"regulariser": "both"}, '"per-node" and "shared"'),
+        (Admm, {"regulariser": "both"}, '"per-node", "shared"'),
         (ModifiedAdmm, {"penalty_growth": 1e5}, "passes 1e"),
         (ModifiedAdmm, {"penalty_growth": 1e200}, "passes 1e"),
         (ModifiedAdmm, {"penalties": [1.0, 2.0]}, "needs 5 finite numbers"),
         (PrimalPerturbation, {"pvp_form": "best"}, "own-release"),
-        (PrimalPerturbation, {"last_round": "pp"}, '"same" and "dvp"'),
+        (PrimalPerturbation, {"last_round": "pp"}, '"same", "dvp"'),
     ],
 )
 def test_a_setting_that_cannot_be_is_named(kind: type[Admm], learning: dict[str, Any], said: str) -> None:
-    with pytest.raises(AdmmError, match=said) as error:
+    with pytest.raises(SettingError, match=said) as error:
         made(kind, "none", learning)
     assert "\n" not in str(error.value)
 

@@ -11,9 +11,8 @@ import pytest
 
 from coordinator_free.agent import Setting
 from coordinator_free.agents.averages.averaging import Averaging
-from coordinator_free.agents.personal.anchors import Anchor
+from coordinator_free.agents.personal.anchors import Anchor, AnchorSettings
 from coordinator_free.agents.personal.warm_start import WarmStart
-from coordinator_free.agents.settings import SettingError
 from coordinator_free.attacks import perturbed_objectives as objective
 from coordinator_free.attacks.bounds import attacked
 from coordinator_free.attacks.inversion import noised_part
@@ -26,11 +25,12 @@ from coordinator_free.privacy.gaussian_objective_perturbation import (
 )
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.problem.losses import SQUARED
+from coordinator_free.settings import SettingError
 from node.cli import main
 from tests.helpers.averages_networks import complete, problems, run, settings
 
 EPSILON, DELTA, REGULARISATION = 1.0, 1e-3, 2.0
-SHAPE = {"loss": "logistic", "clip": 1.0, "anchor_regularisation": REGULARISATION}
+SHAPE = {"loss": "logistic", "clip": 1.0, "step": 1.0}
 OWN = {"local": "objective-perturbation", "anchor_regularisation": REGULARISATION}
 
 
@@ -61,7 +61,7 @@ def test_the_charge_spends_the_budget_by_the_bound_and_is_never_more_generous(ep
 
 
 def rounds_of(setting: Setting, agent: Averaging, release: Any) -> list[objective.Round]:
-    curvature, mechanism = Anchor(setting).perturbation()
+    curvature, mechanism = Anchor(setting, AnchorSettings.of(setting.learning)).perturbation()
     first = replace(release, vector=noised_part(agent, release))
     return [objective.Round(first, curvature, np.zeros(3), mechanism)]
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coordinator_free.agents.averages.aggregating import Aggregating, AggregationError, weights
+from coordinator_free.agents.averages.aggregating import Aggregating
+from coordinator_free.agents.averages.arrangement import AggregationError, weights
 from coordinator_free.agents.averages.averaging import Averaging
 from coordinator_free.agents.averages.gradient_descent import GradientDescent
 from coordinator_free.aggregation import flood
@@ -20,6 +21,7 @@ from coordinator_free.privacy.accounting import calibrate, total
 from coordinator_free.privacy.analytic_gaussian import gaussian_epsilon, gaussian_mu
 from coordinator_free.privacy.ledger import Plan
 from coordinator_free.privacy.observer import ObserverError, composition, contraction, epsilons_of_a_sum, truth
+from coordinator_free.settings import SettingError
 from coordinator_free.twin.reexecution import reexecute
 from tests.helpers.averages_networks import complete, problems, run, settings
 from topology import families
@@ -105,7 +107,7 @@ def test_charges_of_a_run_add_up_to_its_budget(way: tuple[str, dict[str, Any]]) 
         given = {"aggregation": way[0], "local_steps": 7, "multipliers": bought, **way[1], **PRIVATE}
         for setting in settings(kind, graph, local, 7, **given):
             agent = kind(setting)
-            arranged = kind.arranged(graph, SIZES, 3, 7, given)
+            arranged = kind.arranged(graph, SIZES, 3, 7, setting.learning)
             due = [agent.charge(k) for k in range(arranged["releases"])]
             assert sum(m is not None for m in due) == releases
             assert total(due, 1e-4).epsilon == pytest.approx(0.8, rel=1e-3)
@@ -210,7 +212,7 @@ def test_the_noise_of_a_masked_sum_is_shared_out() -> None:
     ("given", "words"),
     [
         ({"step": 8.0}, "2/L"),
-        ({"step": -1.0}, "2/L"),
+        ({"step": -1.0}, "step"),
         ({"aggregation": "push-sum"}, "push_rounds"),
         ({"aggregation": "gossip"}, "aggregation"),
         ({"weighting": "loud"}, "weighting"),
@@ -220,7 +222,7 @@ def test_the_noise_of_a_masked_sum_is_shared_out() -> None:
 )
 def test_bad_settings_are_refused_in_one_line(given: dict[str, Any], words: str) -> None:
     graph = complete(4)
-    with pytest.raises(AggregationError, match=words) as caught:
+    with pytest.raises(SettingError, match=words) as caught:
         GradientDescent(settings(GradientDescent, graph, problems(4, SIZES), 2, **given)[0])
     assert "\n" not in str(caught.value)
 
@@ -324,7 +326,7 @@ def test_momentum_and_tail_are_computed_from_what_was_said() -> None:
         np.testing.assert_allclose(agents[0].model, expected, atol=1e-12)
     for one, other in zip(said["last"], said["tail"], strict=True):
         np.testing.assert_array_equal(one.vector, other.vector)
-    with pytest.raises(AggregationError, match="momentum"):
+    with pytest.raises(SettingError, match="momentum"):
         GradientDescent(settings(GradientDescent, graph, local, 2, momentum=1.0)[0])
 
 

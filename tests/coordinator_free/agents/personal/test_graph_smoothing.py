@@ -9,10 +9,10 @@ import pytest
 from scipy.linalg import expm
 
 from coordinator_free.agents.personal.smoothing import kernel, minimise_under, smooth
-from coordinator_free.agents.settings import SettingError
 from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.problem.losses import LOGISTIC, SQUARED
 from coordinator_free.release import Release
+from coordinator_free.settings import SettingError
 from coordinator_free.twin.reexecution import reexecute
 from coordinator_free.twin.run import run_asynchronous
 

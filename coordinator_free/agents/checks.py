@@ -8,10 +8,7 @@ import numpy as np
 
 from coordinator_free.agent import Setting
 from coordinator_free.privacy.families import NORMS
-
-
-class SettingError(ValueError):
-    """A setting with which an agent cannot be made."""
+from coordinator_free.settings import SettingError
 
 
 def checked(setting: Setting, charged: int) -> Setting:
