@@ -36,7 +36,7 @@ def configuration_type(name: str) -> type[Configuration]:
     else:
         more = _of(own, "learning")
         table = create_model("ParametersSection", __base__=Section, **_of(own, "parameters"))
-        more["parameters"] = (table, SectionField(default_factory=table))
+        more["parameters"] = (table, SectionField(default_factory=dict, validate_default=True))
     section = create_model("LearningSection", __base__=LearningSection, algorithm=(str, name), **more)
     learning: Any = (section, ...)
     return create_model("Configuration", __base__=Configuration, learning=learning)

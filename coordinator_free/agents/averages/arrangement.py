@@ -158,7 +158,8 @@ def unequal(network: Network, own: AggregatingSettings) -> tuple[str, ...]:
     needed = f"{enough} rounds" if enough is not None else "a graph with more edges"
     return (
         f"learning.push_rounds = {own.push_rounds}: agents end with different averages, in which one agent's vector "
-        f"counts {least:.2g} to {most:.2g} times as much as it should; {needed} would bring this within {TOLERANCE:.0%}",
+        f"counts {least:.2g} to {most:.2g} times as much as it should; {needed} would bring this within "
+        f"{TOLERANCE:.0%}",
     )
 
 

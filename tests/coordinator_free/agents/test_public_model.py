@@ -9,7 +9,7 @@ import pytest
 
 from coordinator_free.agent import Setting
 from coordinator_free.agents.averages.gradient_descent import GradientDescent
-from coordinator_free.agents.personal.anchors import Anchor
+from coordinator_free.agents.personal.anchors import Anchor, AnchorSettings
 from coordinator_free.agents.personal.coordinate_descent import CoordinateDescent
 from coordinator_free.algorithm import Algorithm
 from coordinator_free.attacks.charges import Account, Charge, check_charges
@@ -232,8 +232,8 @@ def test_a_masked_sum_keeps_the_bound_for_all_models() -> None:
 
 
 def test_an_anchor_at_zero_has_half_the_noise() -> None:
-    one = replace(settings()[0], learning={"anchor": "gradient"})
-    follows, old = Anchor(one).charge(), Anchor(replace(one, row_bound=None)).charge()
+    one, own = settings()[0], AnchorSettings(anchor="gradient")
+    follows, old = Anchor(one, own).charge(), Anchor(replace(one, row_bound=None), own).charge()
     assert follows is not None
     assert old is not None
     assert follows.sensitivity == pytest.approx(old.sensitivity / 2.0, rel=1e-4)

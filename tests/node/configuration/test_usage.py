@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import tomllib
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ import pytest
 
 from coordinator_free.agents.averages import arrangement
 from coordinator_free.agents.personal import anchors, asynchronous
+from coordinator_free.agents.personal.coordinate_descent import CoordinateDescent
 from coordinator_free.agents.registry import KNOWN, algorithm, own_settings, users_of
+from coordinator_free.settings import PARAMETER, Positive, Settings
 from node.configuration.learning import configuration_type, settings_of
 from node.configuration.public import dump
 from node.configuration.reading import from_table, load_dealt
@@ -22,6 +24,20 @@ from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import ClockSection, Configuration, LearningSection, PrivacySection
 from node.configuration.usage import unused
 from node.dealing.preparation import prepare
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnSettings(Settings):
+    """Of a class of the user's own, with a setting that must be given."""
+
+    eta: Positive = field(metadata=PARAMETER)
+
+
+class Own(CoordinateDescent):
+    """A class of the user's own."""
+
+    settings = OwnSettings
+
 
 ROOT = Path(__file__).parents[3]
 
@@ -260,6 +276,15 @@ def test_the_settings_of_every_algorithm_are_documented() -> None:
     text = (ROOT / "docs" / "configuration.md").read_text()
     missing = [name for name in OWN if users_of(name) and f"`{name}`" not in text]
     assert missing == []
+
+
+def test_a_setting_of_a_class_of_the_users_own_that_is_missing_is_named() -> None:
+    own = {"algorithm": f"{__name__}:Own", "parameters": {}}
+    with pytest.raises(ConfigurationError) as caught:
+        from_table({**table("coordinate-descent"), "learning": own})
+    assert str(caught.value).startswith("learning.parameters.eta is missing; ")
+    made = from_table({**table("coordinate-descent"), "learning": {**own, "parameters": {"eta": 2}}})
+    assert made.learning.get("eta") == 2.0
 
 
 def test_the_type_of_a_configuration_is_made_once() -> None:

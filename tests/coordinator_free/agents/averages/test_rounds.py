@@ -293,10 +293,10 @@ def test_too_few_rounds_of_push_sum_are_foreseen() -> None:
         averages += [float(part.ratio[0]) for part in parts]
     assert (least, most) == pytest.approx((min(averages), max(averages)))
     assert enough is not None
-    [warning] = GradientDescent.foresee({"aggregation": "push-sum", "push_rounds": enough - 1}, 1, graph)
+    [warning] = GradientDescent.foresee({"step": 1.0, "aggregation": "push-sum", "push_rounds": enough - 1}, 1, graph)
     assert f"{enough} rounds would bring this within 1%" in warning
-    assert GradientDescent.foresee({"aggregation": "push-sum", "push_rounds": enough}, 1, graph) == ()
-    assert GradientDescent.foresee({}, 1, graph) == ()
+    assert GradientDescent.foresee({"step": 1.0, "aggregation": "push-sum", "push_rounds": enough}, 1, graph) == ()
+    assert GradientDescent.foresee({"step": 1.0}, 1, graph) == ()
 
 
 def test_a_round_that_lacks_a_neighbour_makes_no_average() -> None:
