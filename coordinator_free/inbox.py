@@ -8,7 +8,7 @@ Rules that hold here:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -83,6 +83,16 @@ class RoundInbox:
         """Neighbours whose release of the current round is not here."""
         here = self._held.get(self.round, {})
         return tuple(j for j in self._neighbours if j not in here)
+
+    def ended(self, last: Mapping[int, int]) -> tuple[int, ...]:
+        """Neighbours that never send the current round: their last release is here, and is of an earlier round.
+
+        ``last`` holds the last index (-1: none) of each neighbour that has said it, and has sent nothing newer.
+        """
+        return tuple(j for j in self.missing if j in last and self._is_over(j, last[j]))
+
+    def _is_over(self, neighbour: int, last: int) -> bool:
+        return last < 0 or self._rounds.get((neighbour, last), self.round) < self.round
 
     def carried_past(self, absent: Collection[int] = ()) -> int | None:
         """The newest round that was left behind without this agent; None if none was.

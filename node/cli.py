@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from node.plug_ins import find_here
+from node.plug_ins import find_here, message_of
 from node.processes import keep_private, undone_when_told
 
 COMMANDS = (
@@ -117,12 +117,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ValueError as error:
         if debug:
             raise
-        print(f"sottovoce: {error}", file=sys.stderr)
+        print(f"sottovoce: {message_of(error)}", file=sys.stderr)
         raise SystemExit(2) from None
     except Exception as error:
         if debug:
             raise
-        print(f"sottovoce: {error or type(error).__name__} (--debug shows where)", file=sys.stderr)
+        print(f"sottovoce: {message_of(error)} (--debug shows where)", file=sys.stderr)
         raise SystemExit(1) from None
 
 

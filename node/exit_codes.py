@@ -24,7 +24,10 @@ class ExitCode(IntEnum):
         ),
     )
     LEDGER = 4, "The agent stopped: its ledger has no room for the next charge, or its folder cannot be written."
-    SILENT = 5, "The agent stopped: a neighbour was silent for `network.silent`, or its algorithm cannot go on."
+    SILENT = (
+        5,
+        "The agent stopped: a neighbour ended or was silent for `network.silent`, or its algorithm failed.",
+    )
     INTERRUPTED = 130, "The command was interrupted from the keyboard (Ctrl-C)."
     STOPPED = 143, "The agent or the command was told to stop by a signal (SIGTERM, for an agent also SIGINT)."
 

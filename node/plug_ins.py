@@ -1,5 +1,7 @@
 """The place of losses, algorithms, mechanisms and topologies that a user wrote: ``package.module:NAME``.
 
+Also: which line of a user's own code an error came from.
+
 Rules that hold here:
 - The current folder is searched last, after everything that is installed: a file in it never replaces a module of this
   program or of Python.
@@ -9,10 +11,11 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, TracebackType
 
 import node
 
@@ -44,3 +47,57 @@ def without_here() -> dict[str, str]:
     """The environment of a Python process that runs this very program and does not put the current folder first."""
     path = [str(Path(str(node.__file__)).resolve().parent.parent), os.environ.get("PYTHONPATH", "")]
     return {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(part for part in path if part)}
+
+
+_LONGEST = 300
+"""Characters of an error's message in one line."""
+
+
+def _not_a_users() -> tuple[str, ...]:
+    """How the file names of this program, of Python and of installed packages begin."""
+    import sysconfig  # only where an error is told: it loads Python's build settings
+
+    program = Path(str(node.__file__)).parent.parent
+    packages = (str(program / name) for name in ("topology", "coordinator_free", "node", "sottovoce"))
+    python = (sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib"))
+    return ("<", *(folder + os.sep for folder in (*packages, *python)))
+
+
+def place_of(error: BaseException) -> str:
+    """Where a user's own code raised an error, or called what raised it: "loss.py:5, in slope"; empty if nowhere."""
+    seen: BaseException | None = error
+    others = _not_a_users()
+    while seen is not None:
+        own = [f for f in traceback.extract_tb(seen.__traceback__) if not f.filename.startswith(others)]
+        if own:
+            return f"{Path(own[-1].filename).name}:{own[-1].lineno}, in {own[-1].name}"
+        seen = seen.__cause__ or seen.__context__
+    return ""
+
+
+def one_line(error: BaseException) -> str:
+    """An error in one line: its type, the first line of its message, and the line of a user's own code."""
+    message = next(iter(str(error).strip().splitlines()), "")[:_LONGEST]
+    place = place_of(error)
+    return f"{type(error).__name__}{': ' + message if message else ''}{f' ({place})' if place else ''}"
+
+
+def message_of(error: BaseException) -> str:
+    """What a person is told of an error: its message, and the line of a user's own code that it came from.
+
+    A `ValueError` says what was refused and why. Of another error of a user's own code the type is told too.
+    """
+    place = place_of(error)
+    if place and not isinstance(error, ValueError):
+        return one_line(error)
+    return (str(error) or type(error).__name__) + (f" ({place})" if place else "")
+
+
+def end_errors_with_one_line() -> None:
+    """Let an error that ends this process print its `one_line` after the traceback: its parent shows that line."""
+
+    def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        sys.__excepthook__(kind, error, trace)
+        print(one_line(error), file=sys.stderr)
+
+    sys.excepthook = show

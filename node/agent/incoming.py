@@ -124,6 +124,11 @@ class Incoming:
             return False
         return all(self.receiver.newest(j) >= done.last for j, done in self.done.items())
 
+    @property
+    def ended(self) -> dict[int, int]:
+        """The last index of each neighbour that is done, unless it was restarted and has sent something newer since."""
+        return {j: done.last for j, done in self.done.items() if self.receiver.newest(j) <= done.last}
+
     def missing(self) -> dict[int, tuple[int, ...]]:
         """The indices that each neighbour says it sent and that never came; only of neighbours that are done."""
         gaps = {j: self.receiver.missing(j, done.last, done.skipped) for j, done in sorted(self.done.items())}

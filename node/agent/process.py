@@ -46,6 +46,7 @@ from node.folder.shard import read_shard
 from node.folder.status import State
 from node.folder.whole import write_whole
 from node.places import agent_folder, shard_path
+from node.plug_ins import place_of
 from node.sockets.agent_sockets import Endpoints, FileEndpoints, Post
 
 DETAILS = "error.txt"
@@ -100,7 +101,9 @@ def _halting(folder: Path) -> Iterator[None]:
         raise
     except Exception as error:
         write_whole(folder / DETAILS, traceback.format_exc().encode())
-        raise Halt(f"the algorithm failed with a {type(error).__name__}; its details are in {DETAILS}") from error
+        place = place_of(error)
+        what = f"the algorithm failed with a {type(error).__name__}{' at ' + place if place else ''}"
+        raise Halt(f"{what}; its details are in {DETAILS}") from error
 
 
 def _code_of(error: Exception) -> ExitCode:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 
+from coordinator_free.agent import Halt
 from coordinator_free.inbox import CarriedPast, Complete, RoundInbox, RoundWait, Silent
 from coordinator_free.release import Release
 from node.agent.conversation import Conversation
@@ -23,6 +24,8 @@ def live_in_rounds(talk: Conversation, inbox: RoundInbox, waiting: RoundWait) ->
     ------
     AgentFailure
         `ExitCode.SILENT` with ``network.on_silent = "stop"``, once a neighbour was silent for ``network.silent``.
+    Halt
+        But for ``"carry-on"``, once a neighbour has ended before the round.
     Stopped, Left
         As soon as the agent is told so.
     """
@@ -54,6 +57,8 @@ def _await_round(talk: Conversation, inbox: RoundInbox, waiting: RoundWait) -> l
                     return inbox.take(without=waiting.absent)
                 continue
         talk.check_orders()
+        if around.on_silent != "carry-on" and (ended := inbox.ended(talk.incoming.ended)):
+            raise Halt(f"round {inbox.round}: {agents_in_words(list(ended))} ended before it")
         now = time.monotonic()
         if now >= next_repeat:
             talk.outgoing.repeat()

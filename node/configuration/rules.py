@@ -9,10 +9,12 @@ from coordinator_free.agent import Activation
 from coordinator_free.agents.registry import KNOWN, algorithm
 from coordinator_free.privacy.families import NORMS
 from coordinator_free.privacy.mechanism import MechanismError
-from coordinator_free.problem.losses import LossError, loss
+from coordinator_free.problem.losses import LOSSES, LossError, loss
+from coordinator_free.problem.own_loss import check_own_loss
 from node.configuration.events import ending, outage
 from node.configuration.refusals import shown
 from node.configuration.sections import Configuration
+from node.plug_ins import message_of
 
 
 def _simulation_has_a_seed(c: Configuration) -> str | None:
@@ -23,9 +25,11 @@ def _simulation_has_a_seed(c: Configuration) -> str | None:
 
 def _loss_is_known(c: Configuration) -> str | None:
     try:
-        loss(c.learning.loss)
+        found = loss(c.learning.loss)
+        if c.learning.loss not in LOSSES:
+            check_own_loss(found)
     except LossError as error:
-        return str(error)
+        return message_of(error)
     return None
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from node.configuration.reading import from_table
 from node.dealing.folder import deal_run
-from node.plug_ins import find_here
+from node.plug_ins import end_errors_with_one_line, find_here, message_of
 from node.processes import end_with_parent, keep_private
 
 
@@ -28,10 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--force", action="store_true")
     options = parser.parse_args(arguments)
     find_here()
+    end_errors_with_one_line()
     try:
         manifest = deal_run(from_table(tomllib.loads(sys.stdin.read())), options.folder, force=options.force)
     except ValueError as error:
-        print(error, file=sys.stderr)
+        print(message_of(error), file=sys.stderr)
         return 2
     except OSError as error:
         print(f"run folder {options.folder}: {error.strerror}: {error.filename or options.folder}", file=sys.stderr)

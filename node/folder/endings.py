@@ -27,6 +27,9 @@ LAST_LINES = 3
 """Lines of an agent's standard error that are shown."""
 MOST_REASONS = 5
 MOST_AGENTS = 5
+_STOPPED = "stopped releasing: "
+_OF_ANOTHER = re.compile(rf"({_STOPPED})?round \d+: |not ready after |stopped by a signal")
+"""How a reason begins that is the end of another process, or an order: it is not the cause."""
 
 
 class Failure(TypedDict):
@@ -135,7 +138,7 @@ def ending(status: int | None) -> str:
 def failure_lines(failures: Sequence[Failure]) -> list[str]:
     """Write one line for each reason: how many agents, which, and the last words of the first of them.
 
-    The reason of the first process that failed comes first, since others may have failed for want of it; then the
+    Causes come before their consequences. Among causes the reason of the first process that ended comes first, then the
     commonest. Two failures have one reason if they ended with one status and their last words begin alike, numbers
     apart.
 
@@ -149,6 +152,7 @@ def failure_lines(failures: Sequence[Failure]) -> list[str]:
         alike.setdefault((failure["status"], _beginning(_words(failure))), []).append(failure)
     groups = list(alike.values())
     groups[1:] = sorted(groups[1:], key=len, reverse=True)
+    groups.sort(key=lambda group: _OF_ANOTHER.match(_words(group[0])) is not None)
     lines = [_line(group) for group in groups[:MOST_REASONS]]
     left = sum(len(group) for group in groups[MOST_REASONS:])
     if left:
@@ -172,4 +176,4 @@ def _words(failure: Failure) -> str:
 
 
 def _beginning(words: str) -> str:
-    return re.sub(r"\d+", "0", re.split(r"[:;]", words)[0])
+    return re.sub(r"\d+", "0", re.split(r"[:;]", words.removeprefix(_STOPPED))[0])

@@ -33,7 +33,7 @@ from node.folder.shard import Rows
 from node.folder.spending import spent
 from node.folder.tables import parquet
 from node.folder.whole import write_whole
-from node.plug_ins import find_here
+from node.plug_ins import end_errors_with_one_line, find_here, message_of
 from node.processes import keep_private
 from node.results.attempts import Attempts
 from node.results.details import Details, write_details
@@ -192,10 +192,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     options = parser.parse_args(arguments)
     find_here()
+    end_errors_with_one_line()
     try:
         score(options.folder)
     except ValueError as error:
-        print(error, file=sys.stderr)
+        print(message_of(error), file=sys.stderr)
         return 2
     return 0
 

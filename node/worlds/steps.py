@@ -19,6 +19,7 @@ from node.configuration.public import dump
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
 from node.exit_codes import ExitCode
+from node.folder.endings import failure_lines
 from node.folder.manifest import Manifest
 from node.folder.watch import Watch, write_watch
 from node.plug_ins import without_here
@@ -74,10 +75,17 @@ def score(folder: Path, watch: Watch) -> None:
     Raises
     ------
     RunFailure
-        If scoring failed.
+        If scoring failed. Agents that did not finish come first: they may be the reason.
     """
     write_watch(folder, watch)
-    _step("scoring", "node.results.scoring", folder)
+    try:
+        _step("scoring", "node.results.scoring", folder)
+    except RunFailure as failure:
+        if not watch.failures:
+            raise
+        told = RunFailure("\n".join([*failure_lines(watch.failures), str(failure)]))
+        told.add_note("\n".join(getattr(failure, "__notes__", ())))
+        raise told from None
 
 
 def environment() -> dict[str, str]:
@@ -106,7 +114,9 @@ def _step(name: str, module: str, folder: Path, *options: str, given: str | None
     if process.returncode == ExitCode.BAD_INPUT:
         raise ConfigurationError(last_line(errors))
     if process.returncode != ExitCode.FINISHED:
-        raise RunFailure(f"{name} failed with status {process.returncode}: {last_line(errors)}")
+        failure = RunFailure(f"{name} failed with status {process.returncode}: {last_line(errors)}")
+        failure.add_note(errors)  # --debug shows the traceback of the step too
+        raise failure
     return printed
 
 

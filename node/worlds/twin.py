@@ -32,7 +32,7 @@ from node.folder.ledger import LedgerFile
 from node.folder.run import read_run
 from node.folder.shard import read_secret, setting
 from node.places import agent_folder
-from node.plug_ins import find_here
+from node.plug_ins import end_errors_with_one_line, find_here, message_of
 from node.processes import keep_private
 from node.traffic.attachments import run_attachments
 from node.traffic.writer import TrafficLogWriter
@@ -210,10 +210,11 @@ def note_events(
 def main() -> int:
     """``python -m node.worlds.twin FOLDER``; exit status 2 with one line for bad input."""
     find_here()
+    end_errors_with_one_line()
     try:
         run_twin(Path(sys.argv[1]))
     except ValueError as error:
-        print(error, file=sys.stderr)
+        print(message_of(error), file=sys.stderr)
         return ExitCode.BAD_INPUT
     return ExitCode.FINISHED
 

@@ -135,3 +135,15 @@ def test_an_agent_does_not_go_on_alone_where_all_that_it_hears_are_far_ahead() -
     agent.receives((1,), 98, 0.0)
     agent.wait.give_up((2, 3))
     assert agent.decides(0.0) is None
+
+
+def test_a_neighbour_has_ended_once_its_last_release_is_here_and_older_than_the_round() -> None:
+    agent = Agent("wait")
+    agent.receives((1, 2), 0, 0.0)
+    assert agent.inbox.ended({}) == (), "nobody has said done"
+    assert agent.inbox.ended({1: 0, 2: 0, 3: 0}) == (), "the release of agent 3 is on its way, and will be repeated"
+    assert agent.inbox.ended({3: -1}) == (3,), "it has released nothing, and never will"
+    agent.receives((3,), 0, 0.0)
+    agent.inbox.take()
+    agent.receives((2,), 1, 0.0)
+    assert agent.inbox.ended({1: 0, 2: 1, 3: 4}) == (1,)

@@ -63,3 +63,14 @@ def test_many_reasons_are_cut_and_counted(reasons: int) -> None:
     assert len(lines) == MOST_REASONS + (reasons > MOST_REASONS)
     if reasons > MOST_REASONS:
         assert lines[-1] == "3 more did not finish, for 3 other reasons: see results.json"
+
+
+def test_causes_come_before_their_consequences() -> None:
+    waited = "stopped releasing: round {}: agents {}, {} ended before it"
+    failures = [failed(agent, waited.format(6 + agent, agent, agent + 1), 5) for agent in range(4)]
+    cause = "stopped releasing: the algorithm failed with a RuntimeError at loss.py:7, in slope"
+    lines = failure_lines([*failures, failed(7, cause, 5)])
+    assert lines == [
+        f"agent-0007 did not finish (status 5): {cause}",
+        "4 agents did not finish (status 5): 0000, 0001, 0002, 0003; agent-0000: " + waited.format(6, 0, 1),
+    ]
