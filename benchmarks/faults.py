@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from coordinator_free.problem.objective import graph_objective
+from coordinator_free.problem.graph_objective import graph_objective
 from node.audit.verify import verify
 from node.configuration.reading import from_table, load
 from node.configuration.sections import Configuration

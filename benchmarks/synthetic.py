@@ -26,7 +26,7 @@ from typing import Any  # noqa: E402
 import numpy as np  # noqa: E402
 
 from coordinator_free.problem.baselines import alone, best_alone, best_sparse  # noqa: E402
-from coordinator_free.problem.objective import optimum, relative_gap  # noqa: E402
+from coordinator_free.problem.graph_objective import optimum, relative_gap  # noqa: E402
 from node.experiments.reproduce.paper004.settings import (  # noqa: E402
     SMOOTHINGS,
     honest,

@@ -120,8 +120,11 @@ class Environment:
 
     def origin(self, position: int) -> FloatArray:
         """The model from which a release without a parent was computed, shape (p,)."""
-        whence: FloatArray = self.centres[position]
-        return whence if self._own.start == "neighbours" else np.zeros_like(whence)
+        return self.first(self.centres[position])
+
+    def first(self, centre: FloatArray) -> FloatArray:
+        """The model before the first release, where the neighbours' mixture is ``centre``; the same shape."""
+        return centre if self._own.start == "neighbours" else np.zeros_like(centre)
 
 
 def environment(

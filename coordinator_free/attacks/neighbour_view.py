@@ -27,6 +27,7 @@ from coordinator_free.attacks.inversion import InversionError, in_force, invert
 from coordinator_free.attacks.likelihood_ratio import Environment, FreshNoise, Pair, Replacement
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.release import FloatArray
+from coordinator_free.settings import AgentNumbers
 
 Key = tuple[int, int]
 """(agent, index)."""
@@ -240,10 +241,7 @@ class NeighbourView:
         centre = np.zeros((trials, self._dimension))
         for weight, key in step.sources:
             centre += weight * released[key]
-        if step.parent is not None:
-            model = released[step.parent]
-        else:
-            model = centre if world.setting.learning.get("start") == "neighbours" else np.zeros_like(centre)
+        model = world.first(centre) if step.parent is None else released[step.parent]
         value = (1.0 - world.step) * model + world.step * (centre - world.pull * gradient(model))
         return value if step.mechanism is None else noise.perturb(step.mechanism, value)
 
@@ -277,7 +275,7 @@ def steps_of(observed: Observed) -> list[Step]:
     if observed.code().follows_its_model:
         rows = invert(observed.code(), observed.recorded, observed.heard)
         mechanisms = [in_force(charged, row.mechanism) for charged, row in zip(mechanisms, rows, strict=True)]
-    present = Present(setting.weights, setting.neighbours, setting.learning.get("absent", ()))
+    present = Present(setting.weights, setting.neighbours, AgentNumbers.of(setting.learning).absent)
     place = {j: k for k, j in enumerate(setting.neighbours)}
     newest: dict[int, int] = {}
     steps = []

@@ -31,18 +31,16 @@ import fcntl
 import json
 import os
 import re
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from coordinator_free.privacy.families import from_description
 from coordinator_free.privacy.ledger import LARGEST_GROUP, Budget, Charge, Ledger, LedgerError, Plan
-from coordinator_free.privacy.mechanism import Mechanism, MechanismError
-from coordinator_free.privacy.noise import NONCE_BYTES, Start
+from coordinator_free.privacy.mechanism import Mechanism
+from coordinator_free.privacy.noise import Start
+from node.folder.ledger_lines import VERSION, contents, described, groups, line_of
 
-VERSION = 1
 _LAST = re.compile(rb'"last":(\d+),')
 
 
@@ -53,12 +51,14 @@ class LedgerFile:
         self._path = path
         self._descriptor = descriptor
         self._broken = False
-        header, charges, self._plans, self._end, self._crc, self._torn = _read(path, descriptor)
-        if shard is not None and header["shard"] != shard:
-            raise LedgerError(f"ledger {path}: belongs to other data (shard {header['shard'][:12]}, not {shard[:12]})")
-        self.record: str = header["record"]
+        found = contents(path, b"".join(iter(lambda: os.read(descriptor, 1 << 20), b"")))
+        self._plans, self._end, self._crc, self._torn = found.plans, found.end, found.crc, found.torn
+        header = found.header
+        if shard is not None and header.shard != shard:
+            raise LedgerError(f"ledger {path}: belongs to other data (shard {header.shard[:12]}, not {shard[:12]})")
+        self.record = header.record
         """The unit of privacy, in words."""
-        self.ledger = Ledger(header["budget"], header["plan"], charges)
+        self.ledger = Ledger(header.budget, header.plan, found.charges)
 
     @classmethod
     def create(
@@ -83,9 +83,9 @@ class LedgerFile:
             "shard": shard_digest,
             "record": record,
             "budget": None if budget is None else {"epsilon": budget.epsilon, "delta": budget.delta},
-            "plan": _groups(Plan.of(planned)),
+            "plan": groups(Plan.of(planned)),
         }
-        line, _ = _line(header, 0)
+        line, _ = line_of(header, 0)
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
@@ -237,17 +237,16 @@ class LedgerFile:
     def _write_plan(self, run: str) -> None:
         plan = self.ledger.admitted(run)
         if plan is not None and plan != self._plans.get(run, self.ledger.plan):
-            self._write_line({"run": run, "plan": _groups(plan)})
+            self._write_line({"run": run, "plan": groups(plan)})
             self._plans[run] = plan
 
     def _append(self, charge: Charge, fields: Mapping[str, Any], *, wait: bool = True) -> None:
-        described = _described(charge.mechanism)
-        content = {"first": charge.first, "last": charge.last, "run": charge.run, "mechanism": described, **fields}
-        self._write_line(content, wait=wait)
+        charged = {"first": charge.first, "last": charge.last, "run": charge.run}
+        self._write_line({**charged, "mechanism": described(charge.mechanism), **fields}, wait=wait)
         self.ledger.add(charge)
 
     def _write_line(self, content: Mapping[str, Any], *, wait: bool = True) -> None:
-        line, crc = _line(content, self._crc)
+        line, crc = line_of(content, self._crc)
         try:
             _write(self._descriptor, line, self._end, wait=wait)
         except OSError as error:
@@ -300,24 +299,6 @@ def _account(mechanisms: Iterable[Mechanism | None], delta: float) -> float:
     return total(mechanisms, delta).epsilon
 
 
-def _described(mechanism: Mechanism | None) -> dict[str, Any] | None:
-    return None if mechanism is None else mechanism.describe()
-
-
-def _groups(plan: Plan) -> list[list[Any]]:
-    return [[count, _described(mechanism)] for count, mechanism in plan.groups]
-
-
-def _plan(groups: Iterable[Sequence[Any]]) -> Plan:
-    return Plan(tuple((int(count), None if m is None else from_description(m)) for count, m in groups))
-
-
-def _line(content: Mapping[str, Any], crc: int) -> tuple[bytes, int]:
-    text = json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
-    crc = zlib.crc32(text, crc)
-    return text + b" %08x\n" % crc, crc
-
-
 def _write(descriptor: int, data: bytes, offset: int, *, wait: bool = True) -> None:
     """All of ``data`` at ``offset``, on the disk unless there is no need to ``wait``; raises OSError."""
     done = 0
@@ -333,71 +314,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _read(path: Path, descriptor: int) -> tuple[dict[str, Any], list[Charge], dict[str, Plan], int, int, bytes | None]:
-    """The header, the charges, plans of runs that have their own, end and CRC of what is whole, a torn last line."""
-    data = b"".join(iter(lambda: os.read(descriptor, 1 << 20), b""))
-    lines = data.split(b"\n")
-    whole = len(lines) - 1
-    if lines[-1] == b"":
-        lines.pop()  # the file ends with a whole line
-    header: dict[str, Any] | None = None
-    charges: list[Charge] = []
-    plans: dict[str, Plan] = {}
-    end, crc = 0, 0
-    for number, line in enumerate(lines):
-        try:
-            content, crc_after = _content(line, crc, ended=number < whole)
-            if number == 0:
-                header = _header(content)
-            elif "plan" in content:
-                run = str(content["run"])
-                plans.pop(run, None)  # the one that wrote last is last
-                plans[run] = _plan(content["plan"])
-            elif "start" in content:
-                _check_start(content)
-            elif "again" not in content:
-                charges.append(_charge(content))
-        except (ValueError, KeyError, TypeError, AttributeError, MechanismError) as error:
-            if number == 0 or number < len(lines) - 1:
-                which = "its first line" if number == 0 else f"line {number + 1} of {len(lines)}"
-                raise LedgerError(f"ledger {path}: {which} is damaged ({error})") from None
-            return header or {}, charges, plans, end, crc, line
-        end, crc = end + len(line) + 1, crc_after
-    if header is None:
-        raise LedgerError(f"ledger {path}: is empty")
-    return header, charges, plans, end, crc, None
-
-
-def _content(line: bytes, crc: int, *, ended: bool) -> tuple[Any, int]:
-    """A line's document, and the CRC of the file up to the line's end; ``crc`` is that up to its start."""
-    if not ended:
-        raise ValueError("no end of line")
-    crc = zlib.crc32(line[:-9], crc)
-    if line[-9:] != b" %08x" % crc:
-        raise ValueError("checksum")
-    return json.loads(line[:-9]), crc
-
-
-def _check_start(content: Mapping[str, Any]) -> None:
-    if len(bytes.fromhex(content["nonce"])) != NONCE_BYTES or int(content["start"]) < 0:
-        raise ValueError("start")
-
-
-def _header(content: Mapping[str, Any]) -> dict[str, Any]:
-    if content["ledger"] != VERSION:
-        raise ValueError(f"version {content['ledger']}, not {VERSION}")
-    budget = content["budget"]
-    return {
-        "shard": str(content["shard"]),
-        "record": str(content["record"]),
-        "budget": None if budget is None else Budget(float(budget["epsilon"]), float(budget["delta"])),
-        "plan": _plan(content["plan"]),
-    }
-
-
-def _charge(content: Mapping[str, Any]) -> Charge:
-    described = content["mechanism"]
-    mechanism = None if described is None else from_description(described)
-    return Charge(str(content["run"]), int(content["first"]), int(content["last"]), mechanism)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from coordinator_free.problem.graph_objective import gap_at_start, graph_objective
 from coordinator_free.problem.losses import Loss
-from coordinator_free.problem.objective import gap_at_start, graph_objective
 from coordinator_free.release import FloatArray
 from node.folder.run import RunFolder
 

@@ -24,8 +24,9 @@ import numpy as np
 from coordinator_free.agent import Activation
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.problem import baselines
+from coordinator_free.problem.graph_objective import optimum, relative_gap
 from coordinator_free.problem.losses import Loss, Squared, loss
-from coordinator_free.problem.objective import ProblemError, optimum, relative_gap
+from coordinator_free.problem.objective import ProblemError
 from coordinator_free.release import FloatArray
 from node.folder.registry import settle
 from node.folder.run import RunFolder, read_run

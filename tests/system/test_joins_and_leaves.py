@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coordinator_free.problem.objective import graph_objective
+from coordinator_free.problem.graph_objective import graph_objective
 from coordinator_free.release import Release
 from node.audit.verify import verify
 from node.configuration.reading import from_table

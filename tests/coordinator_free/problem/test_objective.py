@@ -10,15 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from coordinator_free.problem.graph_objective import gap_at_start, graph_objective, optimum, relative_gap
 from coordinator_free.problem.losses import LOGISTIC, LOSSES, SQUARED, Loss
-from coordinator_free.problem.objective import (
-    LocalProblem,
-    ProblemError,
-    gap_at_start,
-    graph_objective,
-    optimum,
-    relative_gap,
-)
+from coordinator_free.problem.objective import LocalProblem, ProblemError
 from topology.network import Network
 
 EVERY = pytest.mark.parametrize("judge", LOSSES.values(), ids=list(LOSSES))

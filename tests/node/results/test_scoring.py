@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from coordinator_free.privacy.analytic_gaussian import gaussian_epsilon, gaussian_mu
-from coordinator_free.problem.objective import graph_objective, optimum
+from coordinator_free.problem.graph_objective import graph_objective, optimum
 from node.configuration.reading import from_table
 from node.dealing.folder import deal_run
 from node.folder.manifest import RunFolderError

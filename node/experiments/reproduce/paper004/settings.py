@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from coordinator_free.privacy.accounting import kairouz, total
 from coordinator_free.privacy.mechanisms import Laplace
 from coordinator_free.problem import baselines
-from coordinator_free.problem.objective import graph_objective, optimum
+from coordinator_free.problem.graph_objective import graph_objective, optimum
 from coordinator_free.release import FloatArray
 from node.experiments.reproduce.figure import Request
 from node.experiments.trial import Trial

@@ -12,8 +12,9 @@ from scipy import sparse
 from coordinator_free.agents.personal.coordinate_descent import CoordinateDescent
 from coordinator_free.agents.registry import AlgorithmError, algorithm
 from coordinator_free.privacy.mechanism import GRID
+from coordinator_free.problem.graph_objective import graph_objective, optimum, relative_gap
 from coordinator_free.problem.losses import LOGISTIC, SQUARED, loss
-from coordinator_free.problem.objective import LocalProblem, graph_objective, optimum, relative_gap
+from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.settings import SettingError
 from coordinator_free.twin.run import run_asynchronous
 from topology.network import Network

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from coordinator_free.problem.graph_objective import optimum, relative_gap
 from coordinator_free.problem.losses import LOGISTIC, SQUARED
-from coordinator_free.problem.objective import optimum, relative_gap
 from coordinator_free.settings import SettingError
 from coordinator_free.twin.reexecution import reexecute
 from coordinator_free.twin.run import run_asynchronous

@@ -17,8 +17,9 @@ from coordinator_free.agents.personal.present import Present
 from coordinator_free.attacks.likelihood_ratio import environment
 from coordinator_free.attacks.worst_case import states
 from coordinator_free.privacy.mechanism import GRID
+from coordinator_free.problem.graph_objective import optimum, relative_gap
 from coordinator_free.problem.losses import LOGISTIC
-from coordinator_free.problem.objective import LocalProblem, optimum, relative_gap
+from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray, Release
 from coordinator_free.twin.reexecution import reexecute
 from coordinator_free.twin.run import run_asynchronous
