@@ -76,6 +76,8 @@ class Algorithm(Agent):
     """A round may be closed without a neighbour that stays silent."""
     finishes: ClassVar[bool] = True
     """It has a free finish."""
+    resumes: ClassVar[bool] = True
+    """A run that lost all agents at once can go on: what an agent needs is repeated, or is in its snapshot."""
 
     # -- what it releases -----------------------------------------------------------------------------------------
 

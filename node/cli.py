@@ -22,6 +22,7 @@ from node.processes import keep_private, undone_when_told
 COMMANDS = (
     "new",
     "run",
+    "resume",
     "topology",
     "budget",
     "log",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +18,9 @@ from rich.progress import Progress as Bars
 from node.configuration.reading import load
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
+from node.dealing.place import is_run
 from node.folder.endings import failure_lines
+from node.folder.registry import settle
 from node.folder.watch import Watch
 from node.worlds import launcher, limits, steps
 from node.worlds.progress import Progress
@@ -45,6 +50,11 @@ def run(
         raise ValueError(f"--world {world}: accepted are processes and twin")
     configuration = load(config, override or [], scenario)
     folder = (out or Path("runs") / configuration.run.name).absolute()
+    if out is None and override and not force and is_run(folder):
+        raise ConfigurationError(
+            f"run folder {_relative(folder)} exists, and runs with other --set values would share it: give this run a "
+            f"folder of its own, such as --out {_relative(_own_folder(folder, override))}"
+        )
     console = Console(stderr=True)
     if world == "processes":
         limits.check_socket_paths(configuration)
@@ -58,6 +68,11 @@ def run(
             watch = steps.run_in_twin(folder)
     else:
         watch = _run_processes(configuration, folder, agents, console, fresh=not force)
+    conclude(folder, watch, console, as_json=as_json)
+
+
+def conclude(folder: Path, watch: Watch, console: Console, *, as_json: bool) -> None:
+    """Score a run that ended and show what it bought; exit status 1 if a process did not finish."""
     with console.status("scoring ..."):
         steps.score(folder, watch)
     from node.results.results import read_results
@@ -80,11 +95,24 @@ def _run_processes(configuration: Configuration, folder: Path, agents: int, cons
         limits.check_limits(folder, configuration)
     except ConfigurationError:
         if fresh:
+            settle(folder)
             shutil.rmtree(folder)  # dealt a moment ago, and nothing was sent or charged
         raise
     cluster = launcher.Cluster(folder, configuration, agents)
+    return watch_processes(cluster, configuration, folder, agents, console)
+
+
+def watch_processes(
+    cluster: launcher.Cluster,
+    configuration: Configuration,
+    folder: Path,
+    agents: int,
+    console: Console,
+    without: frozenset[int] = frozenset(),
+) -> Watch:
+    """Start the processes of a run but for agents ``without``, and show their progress until all have ended."""
     try:
-        cluster.start()
+        cluster.start(without=without)
         with _bars(console) as bars:
             tasks = {
                 "ready": bars.add_task("agents ready", total=agents),
@@ -106,8 +134,12 @@ def _run_processes(configuration: Configuration, folder: Path, agents: int, cons
     except (KeyboardInterrupt, SystemExit):
         waiting = cluster.progress().waiting()
         cluster.stop()
+        settle(folder)
         console.print(
-            f"interrupted: all processes ended; {folder} holds an unfinished run", highlight=False, soft_wrap=True
+            f"interrupted: all processes ended; {folder} holds an unfinished run, and sottovoce resume "
+            f"{_relative(folder)} goes on with it",
+            highlight=False,
+            soft_wrap=True,
         )
         if waiting is not None:
             console.print(f"before that: {waiting}", highlight=False, markup=False, soft_wrap=True)
@@ -136,6 +168,19 @@ class _Told:
             self._console.print(waiting, style="yellow", markup=False, highlight=False, soft_wrap=True)
         self._failures = len(progress.failures)
         self._waited_for = progress.waited_for or self._waited_for
+
+
+def _own_folder(folder: Path, overrides: Sequence[str]) -> Path:
+    """A free folder beside ``folder`` that is named by what was overridden."""
+    words = (override.partition("=")[0].rpartition(".")[2] + "-" + override.partition("=")[2] for override in overrides)
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join([folder.name, *words])).strip("-.")
+    tried = (folder.with_name(name if number == 1 else f"{name}-{number}") for number in count(1))
+    return next(path for path in tried if not path.exists())
+
+
+def _relative(folder: Path) -> Path:
+    """The folder as a person in the current folder would write it."""
+    return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
 
 
 def _bars(console: Console) -> Bars:

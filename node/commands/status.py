@@ -12,6 +12,7 @@ from node.commands.documents import document_text
 from node.configuration.reading import load_dealt
 from node.folder.endings import failure_lines, failures_of
 from node.folder.manifest import read_manifest
+from node.folder.registry import settle
 from node.folder.watch import Watch
 from node.worlds import launcher, orphan, steps
 
@@ -20,7 +21,7 @@ def status(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.", show_default=False)],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Show how far a run is. A run that ended without a launcher is scored now.
+    """Show how far a run is. A run that ended without a launcher is scored now, and settled with its data's registry.
 
     Example: sottovoce status runs/schools
     """
@@ -31,6 +32,8 @@ def status(
     failures = failures_of(run)
     started = (run / "processes.json").exists()
     scored = (run / "results.json").exists()
+    if started and not running:
+        settle(run)
     if started and not running and not scored and progress.finished:
         steps.score(run, Watch(failures=failures))
         scored = True

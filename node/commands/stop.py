@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from node.folder.registry import settle
 from node.worlds import orphan
 
 
@@ -20,7 +21,9 @@ def stop(
     """
     if not (run / "manifest.json").exists():
         raise ValueError(f"{run} is not a run's folder: it has no manifest.json")
-    if orphan.stop_run(run):
+    stopped = orphan.stop_run(run)
+    settle(run)
+    if stopped:
         Console().print("all processes of the run ended", highlight=False)
     else:
         Console().print("no process of this run was running", highlight=False)

@@ -143,7 +143,8 @@ def _check_room(
             held.admit(run, plan)
     except LedgerError as error:
         raise ConfigurationError(
-            f"--force: {error}; ledgers are never deleted: choose another --out or run.name"
+            f"--force: {error}; ledgers are never deleted: to go on with a run that was interrupted, use sottovoce "
+            f"resume {ledger.parents[2]}; for a new run choose another --out or run.name"
         ) from None
 
 

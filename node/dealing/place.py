@@ -129,7 +129,8 @@ def _check(folder: Path, *, force: bool) -> None:
         )
     if not force:
         raise ConfigurationError(
-            f"run folder {folder} exists: choose another --out or run.name, or --force to replace it"
+            f"run folder {folder} exists: choose another --out or run.name, or --force to replace it (sottovoce resume "
+            "goes on with a run that was interrupted)"
         )
 
 

@@ -26,9 +26,12 @@ from node.data.dealt import Dealt
 from node.data.records import Digested
 from node.dealing.preparation import Preparation
 from node.folder.earlier_runs import Before, Together, before, unregistered
+from node.folder.ledger import LedgerFile
+from node.folder.manifest import read_json, read_manifest
 from node.folder.plain import plain
 from node.folder.registry import SUFFIX, Costs, Entry, Part, Registry, RegistryError, costs_of, settle_held
 from node.folder.whole import write_new
+from node.places import agent_folder
 
 OWN_SOURCES = ("csv", "parquet", "npz", "svmlight")
 """Sources of data that only their owner has; the others are published."""
@@ -114,6 +117,46 @@ def reserved(preparation: Preparation, plans: Sequence[Plan], run: str, folder: 
         raise ConfigurationError(str(error)) from None
 
 
+def reserve_again(folder: Path, configuration: Configuration) -> None:
+    """Reserve the whole budget of an interrupted run again, before it goes on.
+
+    Raises
+    ------
+    ConfigurationError
+        If other runs have taken the rest of the total meanwhile, or the registry cannot be used.
+    """
+    noted = read_json(folder / "dealt.json").get("registry")
+    if not noted:
+        return
+    run, registry = read_manifest(folder).run.hex(), Registry(Path(noted))
+    try:
+        with registry.held():
+            entry = registry.entry(run)
+            if entry is None:
+                raise ConfigurationError(
+                    f"registry {registry.folder} has no entry of the run in {folder}, so its reservation is lost; "
+                    "bring the registry back from a copy"
+                )
+            covered = configuration.private and not configuration.run.simulation
+            whole = Entry(run, entry.name, str(folder), entry.delta, _planned(entry, folder, covered=covered))
+            _refuse_overspending(
+                configuration, before(whole, registry.entries(), registry.folder, registry.total), resumed=True
+            )
+            registry.write(whole)
+    except (RegistryError, OSError) as error:
+        raise ConfigurationError(str(error)) from None
+
+
+def _planned(entry: Entry, folder: Path, *, covered: bool) -> tuple[Part, ...]:
+    """The parts of a run with all that its ledgers let it spend."""
+    parts = []
+    for agent, part in enumerate(entry.parts):
+        with LedgerFile.read(agent_folder(folder, agent) / "ledger.jsonl", None) as ledger:
+            plan = ledger.planned(entry.run).mechanisms()
+        parts.append(Part(part.records, costs_of(plan) if covered else None))
+    return tuple(parts)
+
+
 def spent_before(preparation: Preparation, plans: Sequence[Plan], run_folder: Path) -> Before | None:
     """What `reserved` would find; nothing is written. None where there is no registry yet."""
     place, sources = place_of(preparation.configuration, run_folder), preparation.dealt.sources
@@ -185,14 +228,15 @@ def _before(
     return before(entry, entries, registry.folder, limit, None if digested is None else digested.everyone)
 
 
-def _refuse_overspending(c: Configuration, found: Before) -> None:
+def _refuse_overspending(c: Configuration, found: Before, *, resumed: bool = False) -> None:
     together = found.together
     epsilon = math.inf if together.epsilon is None else together.epsilon
     if together.limit is None or epsilon <= together.limit * _SLACK:
         return
+    accepted = f"a larger total in {together.registry}/total.json" if resumed else _allowed(epsilon)
     raise ConfigurationError(
         f"privacy.total_epsilon = {together.limit:g}: {_with_this_run(together, c)}; {_spent(found)}; accepted: "
-        f"a run that fits, or {_allowed(epsilon)} (the total is kept in {together.registry})"
+        f"a run that fits, or {accepted} (the total is kept in {together.registry})"
     )
 
 

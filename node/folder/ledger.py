@@ -146,6 +146,10 @@ class LedgerFile:
         except LedgerError as error:
             raise LedgerError(f"ledger {self._path} is spent: {error}") from None
 
+    def planned(self, run: str) -> Plan:
+        """What ``run`` may charge in all, as far as the ledger tells: its own plan, or what the ledger was made for."""
+        return self._plans.get(run, self.ledger.plan)
+
     def next_index(self, run: str) -> int:
         """The lowest index of ``run`` that may still be charged."""
         self._settle(run)

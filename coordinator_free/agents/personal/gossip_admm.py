@@ -65,6 +65,7 @@ class GossipAdmm(Algorithm):
     settings: ClassVar[type[Settings] | None] = GossipAdmmSettings
     activation: ClassVar[Activation] = Activation.POISSON
     addressed: ClassVar[bool] = True
+    resumes: ClassVar[bool] = False
     mechanisms: ClassVar[tuple[str, ...]] = ()
     finishes: ClassVar[bool] = False
     seeks_the_objective: ClassVar[bool] = True

@@ -75,6 +75,7 @@ class GraphSmoothing(Algorithm):
     uses_smoothness: ClassVar[bool] = False
     allocates: ClassVar[bool] = False
     activation: ClassVar[Activation] = Activation.POISSON
+    resumes: ClassVar[bool] = False
     needs_clip: ClassVar[bool] = True
     mechanisms: ClassVar[tuple[str, ...]] = ("gaussian",)
     releases_models: ClassVar[bool] = False
