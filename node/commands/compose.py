@@ -22,6 +22,7 @@ def compose(
 
     Example: sottovoce compose examples/compose.toml > docker-compose.yml
     """
+    from node.dealing.preparation import check_agents
     from node.dealing.rows import deal_data
     from node.worlds.compose import compose_file
     from node.worlds.container_plan import plan
@@ -29,5 +30,6 @@ def compose(
 
     configuration = load(config)
     agents = len(deal_data(configuration, configuration.run.seed or 0).shards)
+    check_agents(agents)
     made = plan(configuration, config, agents, Path.cwd())
     print(kubernetes_manifest(made) if kubernetes else compose_file(made), end="")

@@ -98,7 +98,7 @@ def filter_(
 ) -> None:
     """Some of a log's frames as a new log, at their own times.
 
-    Example: sottovoce log filter traffic.mcap --out three.mcap --agent 3 --rounds 10-20
+    Example: sottovoce log filter traffic.mcap --out three.mcap --agent 3 --duration 10
     """
     done = filter_log(log, out, _selection(agent, exclude, start_offset, duration, rounds, limit))
     if as_json:

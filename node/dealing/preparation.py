@@ -168,10 +168,7 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
     if dealt.negative:  # what the data decided is written down, so that a prediction can say it
         data = configuration.data.model_copy(update={"negative": dealt.negative})
         configuration = configuration.model_copy(update={"data": data})
-    if len(dealt.shards) < 2:
-        raise ConfigurationError(
-            "data.agents: the rows are dealt to one agent, which has no neighbour to learn with; accepted are 2 or more"
-        )
+    check_agents(len(dealt.shards))
     graph = network(configuration, dealt, seed)
     check_links(configuration, graph)
     check_names(configuration.event, dealt.names)
@@ -204,6 +201,14 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
         membership=membership(configuration.event, dealt.names, seed),
         arrangement=arrangement(configuration, graph, [int(m) for m in records], dealt),
     )
+
+
+def check_agents(agents: int) -> None:
+    """Raise `ConfigurationError` where there are fewer agents than a run needs."""
+    if agents < 2:
+        raise ConfigurationError(
+            "data.agents: the rows are dealt to one agent, which has no neighbour to learn with; accepted are 2 or more"
+        )
 
 
 def _with_budget(configuration: Configuration, own: tuple[float, float]) -> Configuration:

@@ -12,12 +12,13 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from node.configuration.public import dump
 from node.configuration.reading import from_table
 from node.worlds.compose import compose_file
 from node.worlds.container_plan import Mount, Plan, plan
 from node.worlds.kubernetes import kubernetes_manifest
 from tests.helpers.projects import ROOT
-from tests.helpers.tables import private
+from tests.helpers.tables import private, public
 
 
 def plan_of(agents: int, **changes: Any) -> Plan:
@@ -149,3 +150,11 @@ def test_a_configuration_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     assert done.stdout == ""
     assert "none.toml" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_configuration_of_one_agent_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "one.toml").write_text(dump(from_table(public(data={"agents": 1}, topology={"kind": "complete"}))))
+    command = [sys.executable, "-m", "node.cli", "compose", str(tmp_path / "one.toml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no neighbour to learn with; accepted are 2 or more" in done.stderr
