@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ from node.configuration.reading import load_dealt
 from node.folder.manifest import read_manifest
 from node.folder.run import read_final
 from node.places import agent_folder
-from node.results.prediction import PredictionError, features_of
+from node.results.prediction import PredictionError, features_of, words_of
 from node.results.prediction import predict as predict_rows
 
 
@@ -43,7 +44,7 @@ def predict(
     if kind not in models:
         raise PredictionError(f"--model {kind}: agent {agent} has {' and '.join(models)}")
     rows = features_of(configuration, manifest.features, file)
-    found = predict_rows(loss(configuration.learning.loss), models[kind], rows)
+    found = predict_rows(loss(configuration.learning.loss), models[kind], rows, words_of(configuration.data))
     covered = not configuration.private or (
         kind == "together" and algorithm(configuration.learning.algorithm).releases_its_model
     )
@@ -52,6 +53,7 @@ def predict(
         return
     if not covered:
         print("this model was never released and is not covered by epsilon: nor is what it predicts", file=sys.stderr)
-    print(",".join(found[0]))
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow(found[0])
     for row in found:
-        print(",".join(f"{value:.6g}" for value in row.values()))
+        table.writerow(value if isinstance(value, str) else f"{value:.10g}" for value in row.values())

@@ -37,7 +37,7 @@ _USED: dict[str, set[str]] = {
         "as_published",
     },
     "synthetic": {"agents", "dimension", "records", "flips", "test_points", "test_labels", "feature_scale"},
-    "csv": _OWN_TABLE,
+    "csv": _OWN_TABLE | {"delimiter"},
     "parquet": _OWN_TABLE,
     "npz": _OWN_MATRIX,
     "svmlight": (_OWN_MATRIX - {"column"}) | {"dimension"},
@@ -50,6 +50,12 @@ def _ordered(bounds: tuple[float, float]) -> tuple[float, float]:
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"[{low}, {high}] is not a public bound: two finite numbers, the lower one first")
     return bounds
+
+
+def _separates(delimiter: str) -> str:
+    if len(delimiter) != 1 or delimiter.isalnum() or delimiter in "\"'.+-_\r\n\0\\#":
+        raise ValueError('should be one character that no cell holds, such as ",", ";", "|" or "\\t"')
+    return delimiter
 
 
 def _listed(words: object) -> object:
@@ -94,6 +100,8 @@ class DataSection(BaseModel):
     test: Literal["held-out", "published"] = "held-out"
     """``published``: the test file that comes with the data, dealt evenly; nothing is held out (adult)."""
 
+    delimiter: Annotated[str, AfterValidator(_separates)] = ","
+    """What separates the cells of a line (csv)."""
     label: str | None = None
     """Column of the label (csv, parquet)."""
     positive: str | None = None

@@ -61,6 +61,9 @@ PLAN: Plan = {
 }
 _COLUMNS = (*PLAN, "income")
 
+LABELS = (">50K", "<=50K")
+"""What becomes 1, and what becomes -1."""
+
 
 def load(section: DataSection, norm: str) -> Table:
     """Load Adult; ``data.path`` is the folder with adult.data and adult.test, or one such file.
@@ -97,7 +100,7 @@ def _table(rows: dict[str, list[str]], plan: Plan, section: DataSection, norm: s
     return people.table(
         rows,
         plan,
-        people.signs(rows["income"], ">50K", "<=50K"),
+        people.signs(rows["income"], *LABELS),
         section,
         norm=norm,
         intercept=False,

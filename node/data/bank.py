@@ -50,6 +50,9 @@ PLAN: Plan = {
     "nr.employed": _between(4_900, 5_300),
 }
 
+LABELS = ("yes", "no")
+"""What becomes 1, and what becomes -1."""
+
 
 def load(section: DataSection, norm: str) -> Table:
     """Load Bank Marketing; ``data.path`` is the file, plain or gzip, or the folder that holds it."""
@@ -58,7 +61,7 @@ def load(section: DataSection, norm: str) -> Table:
     return people.table(
         columns,
         people.without(PLAN, section),
-        people.signs(columns["y"], "yes", "no"),
+        people.signs(columns["y"], *LABELS),
         section,
         norm=norm,
         intercept=False,

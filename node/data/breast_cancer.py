@@ -25,6 +25,9 @@ _SCORES = (
 )
 PLAN: Plan = {name: Number(1.0, 10.0) for name in _SCORES}
 
+LABELS = ("malignant", "benign")
+"""What becomes 1, and what becomes -1."""
+
 
 def load(section: DataSection, norm: str) -> Table:
     """Malignant is 1, benign -1. Nine scores in [-1, 1] and an intercept, divided by sqrt(10)."""
@@ -33,7 +36,7 @@ def load(section: DataSection, norm: str) -> Table:
     return people.table(
         columns,
         people.without(PLAN, section),
-        people.signs(columns["Class"], "malignant", "benign"),
+        people.signs(columns["Class"], *LABELS),
         section,
         norm=norm,
         intercept=True,

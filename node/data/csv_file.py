@@ -42,9 +42,20 @@ def read_columns(
         raise DataError(f"data.path: {path} is no delimited text: {error}") from None
     if not rows:
         raise DataError(f"data.path: {path} has no rows")
+    _refuse_another(delimiter, names, path)
     if len(set(names)) < len(names):
         raise DataError(f"{path.name}: a column name occurs twice: {sorted({n for n in names if names.count(n) > 1})}")
     return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+
+
+def _refuse_another(delimiter: str, names: Sequence[str], path: Path) -> None:
+    """Raise DataError where the one column looks like several that another character separates."""
+    other = next((mark for mark in ";\t|," if mark in names[0]), None)
+    if len(names) == 1 and other is not None:
+        raise DataError(
+            f"{path.name}: the header is one column, {names[0][:60]!r}, with {delimiter!r} as delimiter; "
+            f"accepted by this file: data.delimiter = {other!r}"
+        )
 
 
 def read_text(path: Path) -> str:

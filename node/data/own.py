@@ -32,7 +32,7 @@ def load(section: DataSection, *, private: bool, norm: str) -> Table:
     """Read, encode, scale and check the file that the section names."""
     path = existing(section.path or "")
     if section.source == "csv":
-        columns: Mapping[str, Cells] = read_columns(path)
+        columns: Mapping[str, Cells] = read_columns(path, delimiter=section.delimiter)
     elif section.source == "parquet":
         columns = _parquet(path)
     elif section.source == "npz":

@@ -30,6 +30,14 @@ PLANS: Mapping[str, tuple[Plan, str]] = {
 """Of the sources that come with rules: those, and how rows are scaled by default."""
 
 
+LABELS: Mapping[str, tuple[str, str]] = {
+    "breast-cancer": breast_cancer.LABELS,
+    "adult": adult.LABELS,
+    "bank": bank.LABELS,
+}
+"""Of the sources whose labels are words: those of 1 and of -1."""
+
+
 class PredictionError(ValueError):
     """Rows that a model cannot be used on; one line."""
 
@@ -38,7 +46,7 @@ def features_of(configuration: Configuration, features: Sequence[str], path: Pat
     """The rows of a CSV file as the model's features, shape (rows, p). Raises a ValueError of one line."""
     if not path.is_file():
         raise PredictionError(f"{path}: there is no such file; give rows as CSV with a header")
-    columns = read_columns(path)
+    columns = read_columns(path, delimiter=configuration.data.delimiter)
     if all(name in columns for name in features):
         return np.stack([numbers(name, columns[name]) for name in features], axis=1)
     section = configuration.data
@@ -82,12 +90,28 @@ def _plan(section: DataSection, features: Sequence[str]) -> tuple[Plan, str]:
     return made, "public"
 
 
-def predict(judge: Loss, model: FloatArray, x: FloatArray) -> list[dict[str, float]]:
-    """Of each row: ``prediction``, and for labels -1 and 1 the ``probability`` of 1 too."""
+def words_of(section: DataSection) -> tuple[str, str] | None:
+    """What the data call the labels 1 and -1; None where the data hold these numbers."""
+    if section.source in LABELS:
+        return LABELS[section.source]
+    if section.positive is None:
+        return None
+    alone = section.negative is not None and len(section.negative) == 1
+    return section.positive, section.negative[0] if section.negative and alone else f"not {section.positive}"
+
+
+def predict(
+    judge: Loss, model: FloatArray, x: FloatArray, words: tuple[str, str] | None = None
+) -> list[dict[str, float | str]]:
+    """Of each row: ``prediction``, and for labels -1 and 1 the ``probability`` of 1 too.
+
+    Such a label is predicted in the ``words`` of the data, where there are some: those of 1 and of -1.
+    """
     scores = x @ model
     if judge.metric != "accuracy":
         return [{"prediction": float(score)} for score in scores]
+    above, below = words or (1.0, -1.0)
     return [
-        {"prediction": 1.0 if score >= 0 else -1.0, "probability": float(chance)}
+        {"prediction": above if score >= 0 else below, "probability": float(chance)}
         for score, chance in zip(scores, expit(scores), strict=True)
     ]

@@ -83,9 +83,9 @@ def model_rows(results: Results, details: Details) -> tuple[list[str], list[list
         rows.append(
             [
                 LABELS[kind] + mark,
-                _decimal(summary.mean),
-                _decimal(summary.worst),
-                *(_decimal(quarter.means.get(kind)) for quarter in quarters),
+                decimal(summary.mean),
+                decimal(summary.worst),
+                *(decimal(quarter.means.get(kind)) for quarter in quarters),
             ]
         )
     return heads, rows, _notes(results, details)
@@ -251,8 +251,13 @@ def _span(records: tuple[int, int]) -> str:
     return f"{records[0]}" if records[0] == records[1] else f"{records[0]}-{records[1]}"
 
 
-def _decimal(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+def decimal(value: float | None) -> str:
+    """Return three decimals of a score, or fewer where the number would need more than seven characters."""
+    if value is None:
+        return "-"
+    if abs(value) >= 1e7:
+        return f"{value:.2e}".replace("e+0", "e").replace("e+", "e")
+    return f"{value:.{max(0, 6 - max(3, len(str(int(abs(value))))))}f}"
 
 
 def _count(value: float | None) -> str:

@@ -347,3 +347,15 @@ def test_a_column_of_words_is_not_asked_for_bounds(csv: Path) -> None:
 def test_words_that_say_nothing_are_refused(csv: Path, change: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(words)):
         DataSection(path=str(csv), **{**GIVEN, **change})
+
+
+def test_another_delimiter(csv: Path) -> None:
+    for mark in (";", "\t", "|"):
+        csv.write_text(CSV.replace(",", mark))
+        data = dealt(csv, **GIVEN, delimiter=mark)
+        assert data.features == ("intercept", "height", "colour=red", "colour=blue")
+        if mark != "|":
+            assert f"data.delimiter = {mark!r}" in refusal(csv, **GIVEN)
+    for nonsense in ("", ";;", "a", "1", '"', "\n", ".", "-"):
+        with pytest.raises(ValueError, match="should be one character that no cell holds"):
+            DataSection(path=str(csv), **GIVEN, delimiter=nonsense)

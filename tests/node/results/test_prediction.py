@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 
 from node.commands.predict import predict
+from node.configuration.data import DataSection
 from node.configuration.reading import load
 from node.configuration.refusals import ConfigurationError
 from node.folder.manifest import read_manifest
 from node.folder.run import read_run
-from node.results.prediction import PredictionError, features_of
+from node.results.prediction import PredictionError, features_of, words_of
 from tests.helpers.documents import conforms
 from tests.helpers.places import ROOT
+from tests.helpers.tables import public
+from tests.helpers.twin_runs import finished
 
 PUPILS = ROOT / "examples" / "data" / "schools" / "exam.csv"
 
@@ -82,3 +85,40 @@ def test_what_cannot_be_predicted_is_one_line(open_run: Path, private_run: Path,
         predict(open_run, rows, agent=0, model="finish")
     with pytest.raises(ConfigurationError, match="No such file"):
         load(tmp_path / "config.toml")
+
+
+def test_labels_are_predicted_in_the_words_of_the_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("age;ill\n" + "".join(f"{k};{'yes, badly' if k > 0 else 'no'}\n" for k in range(-20, 20)))
+    data = {"source": "csv", "path": str(path), "delimiter": ";", "label": "ill", "positive": "yes, badly", "agents": 4}
+    finished(tmp_path / "run", public(data={**data, "dimension": None}, clock={"updates": 3}))
+    predict(tmp_path / "run", path, agent=0, as_json=True)
+    said = json.loads(capsys.readouterr().out)
+    conforms(said, "predict")
+    found = {row["prediction"]: row["probability"] for row in said["predictions"]}
+    assert set(found) == {"yes, badly", "no"}
+    assert found["yes, badly"] >= 0.5 > found["no"]
+    predict(tmp_path / "run", path, agent=0)
+    lines = list(csv.reader(capsys.readouterr().out.splitlines()))
+    assert lines[0] == ["prediction", "probability"]
+    assert [row[0] for row in lines[1:]] == [row["prediction"] for row in said["predictions"]]
+
+
+def test_the_words_of_labels() -> None:
+    own = {"source": "csv", "path": "x", "label": "y", "agents": 2}
+    assert words_of(DataSection(**own)) is None
+    assert words_of(DataSection(**own, positive="a", negative=("b",))) == ("a", "b")
+    assert words_of(DataSection(**own, positive="a", negative=("b", "c"))) == ("a", "not a")
+    assert words_of(DataSection(**own, positive="a")) == ("a", "not a")
+    assert words_of(DataSection(source="bank", path="x", agents=2)) == ("yes", "no")
+
+
+def test_a_large_prediction_keeps_its_digits(
+    private_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = tmp_path / "rows.csv"
+    features = read_manifest(private_run).features
+    rows.write_text("\n".join([",".join(features), ",".join("1" for _ in features)]))
+    monkeypatch.setattr("node.commands.predict.predict_rows", lambda *_: [{"prediction": 1234567.25}])
+    predict(private_run, rows, agent=3)
+    assert capsys.readouterr().out == "prediction\n1234567.25\n"

@@ -19,7 +19,7 @@ from node.results.labels import LABELS
 from node.results.pictures import convergence_figure, gain_figure
 from node.results.results import Results
 from node.results.staleness_picture import staleness_figure
-from node.results.table import render, show
+from node.results.table import decimal, render, show
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -207,3 +207,34 @@ def test_sizes_that_hardly_differ_have_no_columns(private_run: Path) -> None:
     text = printed(results, {**details, "quarters": even})
     assert "ranges: quarters" not in text
     assert "4522" not in text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        (0.12345, "0.123"),
+        (-5.5, "-5.500"),
+        (999.1234, "999.123"),
+        (1234.567, "1234.57"),
+        (123456.7, "123457"),
+        (4130173.336, "4130173"),
+        (41301733.36, "4.13e7"),
+        (1e300, "1.00e300"),
+    ],
+)
+def test_large_numbers_are_short_and_whole(value: float | None, text: str) -> None:
+    assert decimal(value) == text
+
+
+def test_numbers_of_seven_digits_are_not_cut(private_run: Path) -> None:
+    results, details = documents(private_run)
+    for quarter in details["quarters"]:
+        quarter.update({kind: 4130173.336 for kind in quarter if kind not in ("agents", "records")})
+    for kind in ("alone", "together", "finish", "pooled"):
+        results[kind] = {"mean": 4130173.336, "worst": 8033172.912, "smallest_quarter": 1.0}
+    console = Console(file=io.StringIO(), width=80)
+    console.print(render(*typed(results, details)))
+    assert isinstance(console.file, io.StringIO)
+    assert "…" not in console.file.getvalue()
+    assert "8033173" in console.file.getvalue()
