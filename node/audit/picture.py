@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from node.drawing import GRID_INK, INK, floats, new_figure, titled
 
@@ -42,7 +43,8 @@ def audit_figure(audit: Audit) -> Figure | None:
         both = np.isfinite(accounted) & np.isfinite(attacked)
         axis.vlines(numbers[both], attacked[both], accounted[both], color=GRID_INK, linewidth=2.5, zorder=1)
     axis.scatter(numbers, accounted, s=22, marker="_", linewidths=2, color=ACCOUNTED, label="accounted: at most this")
-    axis.scatter(numbers, attacked, s=18, color=ATTACKED, label="attacked: at least this", zorder=3)
+    of_how_many = _how_many(np.isfinite(attacked))
+    axis.scatter(numbers, attacked, s=18, color=ATTACKED, label=f"attacked: at least this{of_how_many}", zorder=3)
     top = float(np.nanmax([*accounted, *attacked, *budgets]))
     axis.set_ylim(0, 1.15 * top if top > 0 else 1.0)
     span = max(1, len(numbers) - 1)
@@ -54,6 +56,11 @@ def audit_figure(audit: Audit) -> Figure | None:
     axis.grid(visible=False, axis="x")
     axis.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, fontsize=9)
     return figure
+
+
+def _how_many(attacked: npt.NDArray[np.bool_]) -> str:
+    """How many agents were attacked, where it was not all of them."""
+    return "" if attacked.all() else f" ({attacked.sum()} of {len(attacked)} agents were attacked)"
 
 
 def _budget(axis: Axes, budget: float) -> None:

@@ -233,10 +233,15 @@ def _summary(found: Audit) -> list[str]:
         ceilings = [a.ceiling for a in found.agents if a.ceiling is not None]
         mean = sum(shown) / len(shown)
         lines.append(
-            f"attacked: mean {mean:.3f}, max {max(shown):.3f}, each with {confidence:.0%} confidence; "
+            f"attacked{_of_all(found)}: mean {mean:.3f}, max {max(shown):.3f}, each with {confidence:.0%} confidence; "
             f"no attack can show more than {max(ceilings):.2f} with as many trials"
         )
     return lines
+
+
+def _of_all(found: Audit) -> str:
+    chosen = sum(a.why != "not chosen" for a in found.agents)
+    return "" if chosen == len(found.agents) else f" ({chosen} of {len(found.agents)} agents; --agent chooses others)"
 
 
 def _number(value: float | None) -> str:

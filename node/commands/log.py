@@ -30,7 +30,12 @@ Start = Annotated[float, typer.Option("--start-offset", help="Begin so many seco
 Duration = Annotated[float | None, typer.Option("--duration", help="Seconds of the log.", show_default=False)]
 Rounds = Annotated[
     str | None,
-    typer.Option("--rounds", metavar="FIRST-LAST", help="Only releases of these rounds.", show_default=False),
+    typer.Option(
+        "--rounds",
+        metavar="FIRST-LAST",
+        help="Only releases of these rounds, of an algorithm in rounds.",
+        show_default=False,
+    ),
 ]
 Limit = Annotated[int | None, typer.Option("--limit", help="Frames at most.", show_default=False)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +11,15 @@ from rich.console import Console
 
 from node.commands.documents import document_text
 from node.configuration.reading import load_dealt
+from node.exit_codes import ExitCode
+from node.folder.counted import read_counted
 from node.folder.endings import failure_lines, failures_of
 from node.folder.manifest import read_manifest
 from node.folder.registry import settle
+from node.folder.spending import spent
 from node.folder.watch import Watch
 from node.worlds import launcher, orphan, steps
+from node.worlds.progress import Progress
 
 
 def status(
@@ -34,6 +39,9 @@ def status(
     scored = (run / "results.json").exists()
     if started and not running:
         settle(run)
+    state = "running" if running else "ended" if started else "dealt, never started"
+    if not started:
+        state, progress = _without_processes(run, progress)
     if started and not running and not scored and progress.finished:
         steps.score(run, Watch(failures=failures))
         scored = True
@@ -53,10 +61,23 @@ def status(
         print(document_text(document))
         return
     console = Console(highlight=False)
-    console.print(f"{'running' if running else 'ended' if started else 'dealt, never started'}: {run}")
+    console.print(f"{state}: {run}")
     console.print(f"agents ready {progress.ready}/{progress.agents}, finished {progress.finished}/{progress.agents}")
     console.print(f"updates {progress.sent}/{progress.planned}, charged {progress.charged}, logged {progress.heard}")
     for line in failure_lines(failures):
         console.print(line, style="red", markup=False)
     if scored:
         console.print(f"results: {run / 'results.json'}")
+
+
+def _without_processes(run: Path, progress: Progress) -> tuple[str, Progress]:
+    """The state and the counts of a run of which no process was started: what the twin left, and the ledgers."""
+    counted = [read_counted(run, agent) for agent in range(progress.agents)]
+    left = [one for one in counted if one is not None]
+    finished = sum(one.code == ExitCode.FINISHED for one in left)
+    sent, charged = sum(one.sent for one in left), sum(one.charged for one in left)
+    if left:
+        found = replace(progress, ready=len(left), finished=finished, sent=sent, charged=charged, heard=sent)
+        return "ended, in the twin", found
+    charged = spent(run).charged
+    return "not finished, in the twin" if charged else "dealt, never started", replace(progress, charged=charged)

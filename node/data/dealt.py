@@ -63,6 +63,8 @@ class Dealt:
     """The labels that became -1, where they were read from the data."""
     similarity: FloatArray | scipy.sparse.csr_array | None = None
     """What graphs from data are built from, one row an agent: targets (angle-similarity) or ratings."""
+    similarity_assumption: str = ""
+    """What a graph that is built from ``similarity`` treats as public, in a sentence."""
     feature_law: FeatureLaw | None = None
     second_moment: FloatArray | None = None
     """What is publicly known of the mean of x x^T, shape (p, p)."""

@@ -84,7 +84,6 @@ def deal(section: DataSection, seed: int, *, private: bool) -> Dealt:
 
     assumptions = [
         "movielens: the films' features come from alternating least squares on all users' training ratings",
-        "movielens: the graph of nearest neighbours comes from all users' training ratings",
     ]
     if user_mean:
         assumptions.append("movielens: each rating is taken minus its user's mean training rating, as published")
@@ -100,6 +99,7 @@ def deal(section: DataSection, seed: int, *, private: bool) -> Dealt:
         label_bound=4.0 if user_mean else 2.5,
         public_assumptions=tuple(assumptions),
         similarity=scipy.sparse.csr_array((rating[train], where), shape=shape),
+        similarity_assumption="movielens: the graph of nearest neighbours comes from all users' training ratings",
         feature_law=ItemLaw(float(np.quantile(squared, _QUANTILE))),
         second_moment=features[rated].T @ features[rated] / int(rated.sum()),
         sources=Sources(columns, tuple(rows for rows, _ in parts)),

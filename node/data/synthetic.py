@@ -64,8 +64,8 @@ def deal(section: DataSection, seed: int) -> Dealt:
         record="one point",
         row_bounds={"l1": p * scale, "l2": math.sqrt(p) * scale},
         label_bound=1.0,
-        public_assumptions=("synthetic: the graph is built from the agents' true targets",),
         similarity=targets,
+        similarity_assumption="synthetic: the graph is built from the agents' true targets",
         feature_law=CubeLaw(p, scale),
         second_moment=scale**2 / 3.0 * np.eye(p),
     )

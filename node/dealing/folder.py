@@ -29,6 +29,7 @@ from coordinator_free.problem.losses import loss
 from node.configuration.public import dump, public_digest
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
+from node.dealing.graph import public_assumptions
 from node.dealing.place import claimed, fill
 from node.dealing.preparation import Preparation, prepare
 from node.dealing.reservation import place_of, reserved, warning_of
@@ -120,7 +121,7 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> tuple[Mani
         topology_digest=graph.digest(),
         configuration_digest=digest,
         seeds=_seeds(preparation),
-        public_assumptions=tuple(dealt.public_assumptions),
+        public_assumptions=public_assumptions(c, dealt),
         warnings=(*preparation.warnings, *warning_of(c, place_of(c, folder))),
         build=build(),
     )

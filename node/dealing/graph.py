@@ -18,6 +18,16 @@ if TYPE_CHECKING:
     from topology.network import Network
 
 
+_FROM_DATA = frozenset({"angle-similarity", "nearest-neighbours"})
+"""The kinds of graphs that are built from the data."""
+
+
+def public_assumptions(configuration: Configuration, dealt: Dealt) -> tuple[str, ...]:
+    """What of the data a run treats as public, its graph included, each in a sentence."""
+    from_graph = (dealt.similarity_assumption,) if configuration.topology.kind in _FROM_DATA else ()
+    return tuple(dict.fromkeys((*dealt.public_assumptions, *filter(None, from_graph))))
+
+
 def network(configuration: Configuration, dealt: Dealt | None = None, seed: int | None = None) -> Network:
     """The graph that the configuration describes; data are dealt only if they were not given.
 
@@ -33,7 +43,7 @@ def network(configuration: Configuration, dealt: Dealt | None = None, seed: int 
     agents = len(dealt.shards)
     if section.kind == "file":
         graph = _from_file(Path(str(section.path)), dealt.names)
-    elif section.kind in {"angle-similarity", "nearest-neighbours"}:
+    elif section.kind in _FROM_DATA:
         if dealt.similarity is None:
             raise ConfigurationError(
                 f'topology.kind = "{section.kind}": data.source "{configuration.data.source}" has nothing to compare '

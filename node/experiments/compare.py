@@ -24,6 +24,7 @@ from coordinator_free.problem.objective import ProblemError
 from coordinator_free.release import FloatArray
 from node.configuration.reading import load
 from node.configuration.sections import Configuration
+from node.dealing.graph import public_assumptions
 from node.dealing.preparation import Preparation
 from node.experiments.promises import false_promise, unequal
 from node.experiments.trial import Trial, TrialError, play, seeded
@@ -178,7 +179,7 @@ def compare(
             )
             judge, record = trial.judge, trial.preparation.dealt.record
             budget = budget or _budget(trial.preparation)
-            notes |= dict.fromkeys(trial.preparation.dealt.public_assumptions)
+            notes |= dict.fromkeys(public_assumptions(configuration, trial.preparation.dealt))
             notes |= {f"{name}: {warning}": None for warning in trial.preparation.warnings}
             if k == 0:
                 records.append(trial.records)

@@ -53,8 +53,9 @@ def staleness_figure(results: Results, details: Details) -> Figure | None:
         right.tick_params(colors=INK, labelsize=9)
         for side in ("top", "left", "bottom", "right"):
             right.spines[side].set_visible(False)
-        below = "blue: falls as the run converges; orange: how old what it used was"
-        titled(left, "Convergence and the age of what was used", below if gap.size else marked(below, details))
+        better = "0 is the optimum" if gap.size else f"{'higher' if metric.larger_is_better else 'lower'} is better"
+        below = f"blue: {name}, {better}; orange: how old what it used was"
+        titled(left, "The run and the age of what was used", below if gap.size else marked(below, details))
     axis = axes[-1]
     labels, shares = bars(np.array(found.histogram, dtype=np.int64))
     axis.bar(np.arange(len(labels)), shares, color=AGE_INK, width=0.85)

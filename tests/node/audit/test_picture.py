@@ -38,14 +38,20 @@ def test_each_agent_has_its_two_figures_and_the_budget_is_a_line():
     assert any(text.get_text() == "budget 2" for text in axis.texts)
     shown = {part.get_label(): part.get_offsets().tolist() for part in axis.collections}
     assert shown["accounted: at most this"] == [[0.0, 1.9], [1.0, 1.5], [2.0, 2.0]]
-    points = shown["attacked: at least this"]
+    points = shown["attacked: at least this (2 of 3 agents were attacked)"]
     assert [points[0], points[2]] == [[0.0, 0.4], [2.0, 0.7]]
     assert [list(line.get_ydata()) for line in axis.lines] == [[2.0, 2.0]]
     assert axis.get_ylim() == (0.0, 2.3)
     assert [text.get_text() for text in axis.get_legend().get_texts()] == [
         "accounted: at most this",
-        "attacked: at least this",
+        "attacked: at least this (2 of 3 agents were attacked)",
     ]
+
+
+def test_where_all_were_attacked_the_picture_does_not_count_them():
+    figure = audit_figure(an_audit(one(0, 1.9, 0.4), one(1, 1.5, 0.1)))
+    assert figure is not None
+    assert figure.axes[0].get_legend().get_texts()[1].get_text() == "attacked: at least this"
 
 
 def test_without_any_epsilon_there_is_no_picture():

@@ -329,7 +329,8 @@ def test_movielens(films: Path) -> None:
     assert data.record == "one rating"
     assert all((s.records, len(s.y_test)) == (16, 4) for s in data.shards)
     assert set(np.concatenate([s.y for s in data.shards])) <= {-2.5, -1.5, -0.5, 0.5, 1.5}
-    assert len(data.public_assumptions) == 2
+    assert len(data.public_assumptions) == 1
+    assert "all users' training ratings" in data.similarity_assumption
     check_bounds(data)
     intercepts = np.unique(np.concatenate([s.x[:, 0] for s in data.shards]))
     norms = np.concatenate([row_norms(s.x[:, 1:], "l2") for s in data.shards])

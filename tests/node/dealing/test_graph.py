@@ -12,7 +12,7 @@ from node.configuration.events import EventSection, aimed_at
 from node.configuration.public import dump
 from node.configuration.reading import from_table
 from node.dealing.budgets import from_file
-from node.dealing.graph import network
+from node.dealing.graph import network, public_assumptions
 from node.dealing.preparation import prepare
 from node.dealing.rows import deal_data
 
@@ -86,3 +86,19 @@ def test_the_delta_of_an_agent_that_opts_out_warns_of_nobody(table: dict[str, An
         f"privacy.delta = 0.6 is at least 1/m_i for agent {place}: such a delta permits publishing a whole record; "
         "use a smaller one"
     ]
+
+
+@pytest.mark.parametrize(("kind", "named"), [("random-regular", 0), ("angle-similarity", 1)])
+def test_only_a_graph_from_the_data_is_named_as_an_assumption(kind: str, named: int) -> None:
+    degree = {"degree": 2} if kind == "random-regular" else {}
+    configuration = from_table(
+        {
+            "run": {"seed": 1},
+            "data": {"source": "synthetic", "agents": 6, "dimension": 4},
+            "topology": {"kind": kind, **degree},
+            "learning": {"mu": 1.0},
+            "privacy": {"mechanism": "none"},
+        }
+    )
+    told = public_assumptions(configuration, deal_data(configuration, 1))
+    assert sum("graph" in sentence for sentence in told) == named
