@@ -16,6 +16,18 @@ import numpy as np
 
 from coordinator_free.release import FloatArray
 
+SMALLEST_EPSILON, LARGEST_EPSILON = 1e-9, 1e12
+"""Beyond these the noise, or what is left beside it, is lost in floating point."""
+_ACCEPTED = f"from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
+
+
+def check_epsilon(epsilon: float) -> None:
+    """Raise ValueError, which says what is accepted, for an epsilon that no noise can be found for."""
+    if not epsilon > 0:
+        raise ValueError(f"should be greater than 0, {_ACCEPTED}")
+    if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
+        raise ValueError(f"should be {_ACCEPTED}")
+
 
 class BudgetError(ValueError):
     """Budgets that cannot be dealt."""
@@ -44,6 +56,11 @@ def by_levels(agents: int, levels: Sequence[tuple[float, float]], random: np.ran
         raise BudgetError(f"privacy.levels: the shares must be 0 or more and add up to 1, not to {shares.sum():g}")
     if not np.isfinite(epsilons).all() or (epsilons < 0).any():
         raise BudgetError("privacy.levels: each epsilon must be a finite number, 0 (the agent never releases) or more")
+    for epsilon in epsilons[epsilons > 0]:
+        try:
+            check_epsilon(float(epsilon))
+        except ValueError as error:
+            raise BudgetError(f"privacy.levels: epsilon {epsilon:g} {error}, or 0") from None
     exact = shares * agents
     counts = np.floor(exact).astype(np.intp)
     late = np.argsort(counts - exact, kind="stable")[: agents - int(counts.sum())]

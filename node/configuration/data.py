@@ -45,10 +45,18 @@ _USED: dict[str, set[str]] = {
 _NEEDED_BY_SPLIT = {"sizes": "sizes", "ratio": "ratio", "dirichlet": "alpha"}
 
 
+LARGEST = 1e100
+"""Of public bounds: squares of numbers within, and of their inverses, are finite."""
+
+
 def _ordered(bounds: tuple[float, float]) -> tuple[float, float]:
     low, high = bounds
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"[{low}, {high}] is not a public bound: two finite numbers, the lower one first")
+    if max(-low, high) > LARGEST or high - low < 1 / LARGEST:
+        raise ValueError(
+            f"should lie within {LARGEST:g} and at least {1 / LARGEST:g} apart: their squares must be finite"
+        )
     return bounds
 
 
@@ -120,7 +128,7 @@ class DataSection(BaseModel):
     row_scaling: Literal["public", "record", "none"] | None = None
     """``public``: divided by the largest L2 norm that the bounds allow; ``record``: by its own norm where that is
     above 1, in the norm of the mechanism; ``none``. Default: record for adult and bank, else public."""
-    row_bound: float | None = Field(default=None, gt=0)
+    row_bound: float | None = Field(default=None, ge=1 / LARGEST, le=LARGEST)
     """A public promise: no row is longer, after scaling, in the norm of the mechanism (L2 without one)."""
     intercept: bool | None = None
     """A feature that is always 1. Default: yes, except for adult and bank, whose one-hot columns hold it."""
@@ -135,7 +143,7 @@ class DataSection(BaseModel):
     """Probability that a label is flipped (synthetic)."""
     test_points: int = Field(default=100, ge=0)
     test_labels: Literal["clean", "flipped"] = "clean"
-    feature_scale: float = Field(default=1.0, gt=0)
+    feature_scale: float = Field(default=1.0, ge=1 / LARGEST, le=LARGEST)
     """Features are uniform in [-feature_scale, feature_scale] (synthetic)."""
 
     als_regularisation: float = Field(default=0.05, gt=0)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from coordinator_free.privacy.budgets import check_epsilon
 from coordinator_free.privacy.families import NORMS
 from node.configuration.conditions import ConditionsSection
 from node.configuration.data import DataSection
@@ -176,8 +177,8 @@ class PrivacySection(Section):
     @field_validator("epsilon")
     @classmethod
     def _epsilon(cls, value: float | None) -> float | None:
-        if value is not None and not value > 0:
-            raise ValueError("should be greater than 0")
+        if value is not None:
+            check_epsilon(value)
         return value
 
     @field_validator("delta")

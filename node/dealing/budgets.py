@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from coordinator_free.privacy.budgets import BudgetError, by_levels
+from coordinator_free.privacy.budgets import BudgetError, by_levels, check_epsilon
 from node.configuration.agent_names import AgentNameError, numbered
 from node.data.csv_file import read_columns
 
@@ -50,6 +50,11 @@ def from_file(path: Path, names: Sequence[str], default: Own) -> list[Own]:
             raise BudgetError(f"{where}: agent {agent!r} has a budget already")
         seen.add(place)
         number = _number(epsilon, where, "epsilon")
+        if number > 0:
+            try:
+                check_epsilon(number)
+            except ValueError as error:
+                raise BudgetError(f"{where}: epsilon = {epsilon!r}: {error}, or 0") from None
         share = default[1] if delta == "" else _number(delta, where, "delta")
         if share >= 1.0:
             raise BudgetError(f"{where}: delta = {share:g}; accepted: below 1")

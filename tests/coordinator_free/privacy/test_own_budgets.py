@@ -158,3 +158,13 @@ def test_configurations_that_are_refused(privacy: dict, message: str) -> None:
     table["privacy"] = {key: value for key, value in table["privacy"].items() if value is not None}
     with pytest.raises(ConfigurationError, match=message):
         from_table(table)
+
+
+@pytest.mark.parametrize("epsilon", [1e300, 1e-300])
+def test_an_epsilon_that_no_noise_is_found_for_is_refused_by_name(epsilon: float, tmp_path: Path) -> None:
+    with pytest.raises(BudgetError, match=r"privacy\.levels: epsilon 1e.* should be from 1e-09 to 1e\+12, or 0"):
+        by_levels(10, [(1.0, epsilon)], np.random.default_rng(0))
+    path = tmp_path / "budgets.csv"
+    path.write_text(f"agent,epsilon\n0,{epsilon}\n")
+    with pytest.raises(BudgetError, match=r"row 2: epsilon = '1e.*' ?: should be from"):
+        from_file(path, ["a"], (1.0, 1e-5))

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from node.configuration.reading import from_table
+from node.configuration.refusals import ConfigurationError
 from node.data import DataSection
 from tests.helpers.places import ROOT
+from tests.helpers.tables import private
 
 
 @pytest.mark.parametrize(
@@ -91,3 +94,20 @@ def test_a_value_of_another_type_is_refused_and_not_converted(name: str, value: 
     fields = {"source": "csv", "path": "x", "label": "y", "agents": 4}
     with pytest.raises(ValidationError, match=name):
         DataSection.model_validate({**fields, name: value})
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [
+        ("privacy", "epsilon", 1e300),
+        ("privacy", "epsilon", 1e-300),
+        ("data", "bounds", {"*": [-1.7e308, 1.7e308]}),
+        ("data", "bounds", {"*": [0, 1e-320]}),
+        ("data", "row_bound", 1e300),
+    ],
+)
+def test_numbers_beyond_floating_point_are_refused_by_name(section: str, key: str, value: object) -> None:
+    table = private(data={"source": "csv", "path": "x.csv", "label": "y", "agents": 3})
+    table[section][key] = value
+    with pytest.raises(ConfigurationError, match=rf"^{section}\.{key}.*should be|^{section}\.{key}.*should lie within"):
+        from_table(table)
