@@ -163,7 +163,7 @@ class Run:
         """What the ledgers hold: epsilon charged to each agent, the budget, delta."""
         return spent(self.folder)
 
-    def audit(self, *, trials: int = 1000, confidence: float = 0.95) -> Audit:
+    def audit(self, *, trials: int = 1000, confidence: float = 0.95, observer: int | None = None) -> Audit:
         """Audit the run: ledgers, noise, and epsilon accounted beside epsilon attacked.
 
         Parameters
@@ -172,6 +172,8 @@ class Run:
             Runs on each of both datasets that a bound rests on.
         confidence
             Of each lower bound.
+        observer
+            The agent that looks, with nothing but what it receives; None: an observer of all releases.
 
         Raises
         ------
@@ -180,7 +182,7 @@ class Run:
         """
         from node.audit.auditor import audit
 
-        return audit(self.folder, trials=trials, confidence=confidence)
+        return audit(self.folder, trials=trials, confidence=confidence, observer=observer)
 
     def verify(self) -> Verdict:
         """Execute the run again and compare every release, bit for bit on the build that made it."""

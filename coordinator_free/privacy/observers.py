@@ -44,7 +44,7 @@ CURVATURES: Final = (0.0, 1.0)
 FARTHEST: Final = 4
 """Agents at this many hops and more are taken together."""
 MOST_OBSERVERS: Final = 16
-_WORK: Final = 4e9
+_WORK: Final = 1e9
 """Multiplications that the filters of all observers may take, about: large networks have fewer observers looked at."""
 _SINGULAR: Final = 1e-12
 """Share of the largest variance below which an innovation has none: the observer knew it before."""
@@ -79,7 +79,10 @@ class Distance:
 
 @dataclass(frozen=True)
 class View:
-    """Epsilon towards single observers: ``of`` has shape (observers, agents), NaN for the observer itself."""
+    """Epsilon towards single observers: ``of`` has shape (observers, agents).
+
+    NaN for the observer itself, and for agents that release nothing of their records.
+    """
 
     observers: tuple[int, ...]
     of: FloatArray
@@ -138,6 +141,7 @@ def view(
         mus = (flat[0], steep[0], np.maximum(flat[1], steep[1]))
         figures[place] = [[gaussian_epsilon(float(mu), delta) for mu in row] for row in mus]
         figures[place, :, observer] = np.nan
+    figures[:, :, ~kinds[0].shifts.any(axis=0)] = np.nan  # nothing of their records is released
     hops = np.stack([np.minimum(depths(network.weights, observer), FARTHEST) for observer in chosen])
     return View(chosen, figures.max(axis=1), _distances(figures, hops))
 
@@ -208,8 +212,9 @@ def _sample(network: Network, releases: int) -> tuple[int, ...]:
 
 def _distances(figures: FloatArray, hops: npt.NDArray[np.integer]) -> tuple[Distance, ...]:
     found = []
-    for hop in np.unique(hops[hops > 0]).tolist():
-        flat, steep, changing = (figures[:, kind][hops == hop] for kind in range(3))
+    there = ~np.isnan(figures[:, 0])
+    for hop in np.unique(hops[there]).tolist():
+        flat, steep, changing = (figures[:, kind][there & (hops == hop)] for kind in range(3))
         found.append(
             Distance(
                 hops=hop,

@@ -35,7 +35,7 @@ def audit(
     """Audit a run: capture, ledgers, noise, and epsilon accounted beside epsilon attacked.
 
     Writes audit.json and audit.png into the run's folder. Exit status 1 on any finding. With --as agent:K it attacks as
-    agent K does, and writes audit-as-K.json.
+    agent K does, and writes audit-as-K.json and .png instead.
 
     Example: sottovoce audit runs/schools --trials 2000
     """
@@ -93,14 +93,11 @@ def _write(run: Path, found: Audit) -> None:
     from node.audit.picture import audit_figure
     from node.drawing import drawable, png
 
-    if found.observer is not None:
-        name = f"audit-as-{found.observer.agent}.json"
-        write_whole(run / name, (json.dumps(found.details(), indent=1, allow_nan=False) + "\n").encode())
-        return
-    write_whole(run / "audit.json", (json.dumps(found.details(), indent=1, allow_nan=False) + "\n").encode())
+    name = "audit" if found.observer is None else f"audit-as-{found.observer.agent}"
+    write_whole(run / f"{name}.json", (json.dumps(found.details(), indent=1, allow_nan=False) + "\n").encode())
     figure = audit_figure(found) if drawable() else None
     if figure is not None:
-        write_whole(run / "audit.png", png(figure))
+        write_whole(run / f"{name}.png", png(figure))
 
 
 def show(found: Audit, run: Path, console: Console) -> None:

@@ -30,7 +30,7 @@ _WRITTEN = (
     *("config.toml", "topology.graphml", "dealt.json", "shards", "agents", "endpoints", "public-keys"),
     *("traffic*.mcap", "eavesdropper.*", "zygote.log", "exits.jsonl", "faults.jsonl", "partition", "processes.json"),
     *("handed-over", "watch.json", "results.json", "results.parquet", "details.json", "report.html"),
-    *("convergence.png", "gain.png", "staleness.png", "audit.json", "audit-as-*.json", "audit.png", ".*.part"),
+    *("convergence.png", "gain.png", "staleness.png", "audit.json", "audit-as-*.*", "audit.png", ".*.part"),
 )
 """What a run, its scoring and its audit write in its folder, apart from the manifest."""
 

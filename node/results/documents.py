@@ -29,6 +29,8 @@ from node.results.heard import Heard
 from node.results.results import Duration, LinkCounts, Memory, ModelAges, NetworkCounts, Results, Wire
 from node.results.scores import Scores, mean_of, number
 
+MOST_AGENTS = 100
+"""Up to this many agents a run's results say what single agents learn."""
 NOT_COVERED = (
     "alone, pooled, zero and best_ridge, which are computed from the data",
     "together, finish and every other figure on held-out rows",
@@ -125,9 +127,12 @@ def _observers(run: RunFolder, spending: Spending) -> dict[str, float | None] | 
 
 
 def _other_observers(run: RunFolder) -> dict[str, Any] | None:
-    """Epsilon towards single agents, which is not the promise; None without keys, and where there is no figure."""
+    """Epsilon towards single agents, which is not the promise; None without keys, and where there is no figure.
+
+    It takes minutes for a large network, so it is left to ``sottovoce budget`` there.
+    """
     privacy, make = run.configuration.privacy, algorithm(run.manifest.algorithm)
-    if not (run.configuration.private and run.configuration.encrypted):
+    if not (run.configuration.private and run.configuration.encrypted) or run.agents > MOST_AGENTS:
         return None
     agents = [make(setting(rows, own, bytes(32))) for rows, own in zip(run.rows, run.public, strict=True)]  # type: ignore[call-arg]
     try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from coordinator_free.privacy import observers
 from coordinator_free.privacy.analytic_gaussian import gaussian_epsilon
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.mechanisms import Gaussian, Laplace
@@ -135,6 +136,17 @@ def test_agents_that_are_not_linear_and_other_noise_have_no_figure() -> None:
         view([*agents[:5], Agent(2, Laplace(1.0, 1.0))], ROUNDS, network, 1e-3)
 
 
-def test_large_networks_have_fewer_observers_looked_at() -> None:
+def test_agents_that_release_nothing_of_their_records_have_no_figure() -> None:
+    network, agents = small()
+    agents[3] = Agent(agents[3].neighbours, None)
+    found = view(agents, ROUNDS, network, 1e-3)
+    assert np.isnan(found.of[:, 3]).all()
+    assert sum(distance.pairs for distance in found.distances) == 5 * 5
+    assert all(distance.epsilon >= distance.flat[0] > 0.0 for distance in found.distances[:2])
+
+
+def test_large_networks_have_fewer_observers_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     network = from_edges(40, [(k, (k + 1) % 40, 1.0) for k in range(40)])
     assert len(view(crowd(network, [Gaussian(1.0, 3.0)] * 40), 3, network, 1e-3).observers) == 16
+    monkeypatch.setattr(observers, "_WORK", 1e5)
+    assert len(view(crowd(network, [Gaussian(1.0, 3.0)] * 40), 3, network, 1e-3).observers) == 2

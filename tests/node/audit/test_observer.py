@@ -95,6 +95,7 @@ def test_the_command_names_the_observer_and_leaves_the_audit_alone(private: Path
     assert "as agent 3" in text
     assert "not the promise" in text
     assert not (private / "audit.json").exists()
+    assert (private / "audit-as-3.png").read_bytes().startswith(b"\x89PNG")
     details = json.loads((private / "audit-as-3.json").read_text())
     conforms(details, "audit")
     assert Audit.from_details(details).observer.agent == 3
