@@ -59,13 +59,7 @@ def audit_figure(audit: Audit) -> Figure | None:
     axis.set_xlabel("agent", color=INK)
     axis.set_ylabel("epsilon", color=INK)
     axis.grid(visible=False, axis="x")
-    axis.legend(
-        frameon=False,
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.13),
-        ncols=2 if audit.observer is None else 3,
-        fontsize=9,
-    )
+    axis.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, fontsize=9)
     return figure
 
 
