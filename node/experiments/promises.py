@@ -38,6 +38,11 @@ def unequal(one: str, other: str, configurations: Mapping[str, Configuration]) -
 
 def false_promise(name: str, configuration: Configuration) -> str | None:
     """Why a private configuration's epsilon is not what its releases cost, in one line; None if it is."""
+    if configuration.data.as_published:
+        return (
+            f"{name}: data.as_published = true computes public numbers from all records, which no epsilon covers: it "
+            "cannot be compared at equal privacy; accepted is false"
+        )
     if configuration.privacy.observer != "as_published":
         return None
     return (

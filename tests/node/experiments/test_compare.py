@@ -100,6 +100,13 @@ def test_promises_that_differ_are_not_compared(
         check(configurations)
 
 
+def test_data_as_published_are_not_compared_at_equal_privacy() -> None:
+    made = configured(small(), {})
+    data = made.data.model_copy(update={"as_published": True})
+    with pytest.raises(TrialError, match=r"one: data.as_published = true computes public numbers from all records"):
+        check({"one": made.model_copy(update={"data": data})})
+
+
 def test_own_budgets_are_compared_where_they_are_the_same(tmp_path: Path) -> None:
     levels = [[0.5, 3.0], [0.3, 0.5], [0.2, 0.0]]
     made = compare(
