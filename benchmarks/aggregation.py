@@ -39,11 +39,11 @@ def push_sum_rounds(graph: Network, seed: int, loss: float) -> int:
     for part, value, weight in zip(parts, values, weights, strict=True):
         part.begin(np.array([value * weight]), weight)
     for round_ in range(1, MOST + 1):
-        said = [part.say() for part in parts]
+        said = [part.send() for part in parts]
         for i, part in enumerate(parts):
             for j in graph.neighbours(i):
                 if loss == 0.0 or random.random() >= loss:
-                    part.hear(j, said[j])
+                    part.receive(j, said[j])
             part.absorb()
         if max(abs(float(part.ratio[0]) - target) for part in parts) <= CLOSE:
             return round_

@@ -1,13 +1,13 @@
-"""The agent interface: an algorithm is a small state machine that is given events and returns what it would say.
+"""The agent interface: an algorithm is a small state machine that is given events and returns what it would release.
 
 Rules that hold here:
 - An agent never does I/O. Sockets, clocks, files and the ledger are its driver's; the same object runs over
   processes, in containers and in the twin.
-- A wake that says nothing changes no state.
+- A wake without a release changes no state.
 - Noise is a function of (the agent's secret, the start of its process, the release's index), so nothing depends on how
   often a generator was called.
 - Sums over neighbours run in agent order, never in arrival order.
-- ``charge(index)`` says what release ``index`` costs *before* it is computed, from public numbers only.
+- ``charge(index)`` states what release ``index`` costs *before* it is computed, from public numbers only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from coordinator_free.release import FloatArray, Release
 
 
 class Halt(ValueError):
-    """Why an agent cannot go on, in one line: raised by its ``receive`` or ``wake``. It says nothing new from there."""
+    """Why an agent cannot go on, in one line: raised by its ``receive`` or ``wake``. It releases nothing after that."""
 
 
 class Diverged(Halt):
@@ -99,11 +99,11 @@ class Agent(Protocol):
 
     @abstractmethod
     def start(self) -> Release | None:
-        """What it says first, before anybody spoke."""
+        """Its first release, before any other agent's; None: it waits."""
 
     @abstractmethod
     def receive(self, release: Release) -> None:
-        """A neighbour said this."""
+        """Take a neighbour's release."""
 
     @abstractmethod
     def wake(self) -> Release | None:
@@ -112,7 +112,7 @@ class Agent(Protocol):
     @property
     @abstractmethod
     def finished(self) -> bool:
-        """It will say nothing more."""
+        """Whether it has made its last release."""
 
     @property
     @abstractmethod

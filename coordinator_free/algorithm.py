@@ -69,7 +69,7 @@ class Algorithm(Agent):
     mechanisms: ClassVar[tuple[str, ...] | None] = None
     """Families of noise that it accepts; None: every mechanism; empty: it has no private form."""
     observers: ClassVar[tuple[str, ...]] = ("releases",)
-    """Whom epsilon may speak of: the values of ``privacy.observer`` that it accepts."""
+    """Towards whom epsilon may hold: the values of ``privacy.observer`` that it accepts."""
     events: ClassVar[frozenset[str]] = frozenset()
     """Which of the events "join" and "leave" its agents can take part in."""
     carries_on: ClassVar[bool] = False
@@ -92,7 +92,7 @@ class Algorithm(Agent):
 
     attacked_by: ClassVar[Attack] = Attack.RELEASES
 
-    # -- how much it says, and what that costs ----------------------------------------------------------------------
+    # -- how much it releases, and what that costs ------------------------------------------------------------------
 
     @staticmethod
     def releases(updates: int, neighbours: int) -> int:  # noqa: ARG004
@@ -149,7 +149,7 @@ class Algorithm(Agent):
         """What theory warns of before a run with these settings in every agent."""
         return ()
 
-    # -- what one agent says of itself ------------------------------------------------------------------------------
+    # -- what one agent declares of itself --------------------------------------------------------------------------
 
     @property
     def row_bound(self) -> float | None:

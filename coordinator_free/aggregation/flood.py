@@ -30,12 +30,12 @@ def schedule(network: Network) -> Schedule:
     waiting = [[i] for i in range(n)]
     steps: Schedule = []
     while any(len(have) < n for have in known):
-        said = [waiting[i].pop(0) if waiting[i] else i for i in range(n)]
+        sent = [waiting[i].pop(0) if waiting[i] else i for i in range(n)]
         for i in range(n):
-            fresh = sorted({said[j] for j in network.neighbours(i)} - known[i])
+            fresh = sorted({sent[j] for j in network.neighbours(i)} - known[i])
             known[i].update(fresh)
             waiting[i].extend(fresh)
-        steps.append(said)
+        steps.append(sent)
     return steps
 
 
@@ -56,7 +56,7 @@ def enough(agents: int, connectivity: int, absent: int) -> int:
 
 def messages(steps: Schedule) -> int:
     """The number of vectors sent that are not repeats: n each, fewer where no agent needs the last ones."""
-    return sum(said != i or t == 0 for t, step in enumerate(steps) for i, said in enumerate(step))
+    return sum(sent != i or t == 0 for t, step in enumerate(steps) for i, sent in enumerate(step))
 
 
 class Flood:
@@ -81,11 +81,11 @@ class Flood:
         self._table[self._agent] = vector
         self._known, self.disputed = {self._agent}, set()
 
-    def say(self, step: int) -> FloatArray:
+    def send(self, step: int) -> FloatArray:
         """The vector that this agent sends in ``step``, shape (width,)."""
         return np.array(self._table[self._steps[step][self._agent]])
 
-    def hear(self, step: int, sender: int, vector: FloatArray) -> None:
+    def receive(self, step: int, sender: int, vector: FloatArray) -> None:
         """Take the vector that ``sender`` sent in ``step``, shape (width,)."""
         origin = self._steps[step][sender]
         if origin not in self._known:
@@ -128,14 +128,14 @@ class Relay:
         self._known, self._waiting, self._fresh = {self._agent}, [self._agent], set()
         self.disputed = set()
 
-    def say(self) -> FloatArray:
+    def send(self) -> FloatArray:
         """The message of the next step: an origin and its vector, shape (1 + width,)."""
         self._waiting += sorted(self._fresh)
         self._fresh.clear()
         origin = self._waiting.pop(0) if self._waiting else self._agent
         return np.append(float(origin), self._table[origin])
 
-    def hear(self, message: FloatArray) -> None:
+    def receive(self, message: FloatArray) -> None:
         """Take a message; one of an agent that does not exist is passed over."""
         if not 0 <= message[0] < len(self._table) or message[0] != np.floor(message[0]):
             return
@@ -148,7 +148,7 @@ class Relay:
             self.disputed.add(origin)
 
     @property
-    def heard(self) -> list[int]:
+    def received(self) -> list[int]:
         """The agents whose vectors are here, ascending, the own one included."""
         return sorted(self._known)
 
@@ -158,7 +158,7 @@ class Relay:
         return self._table
 
     def snapshot(self) -> dict[str, FloatArray]:
-        """The state, taken between `say` and the first `hear`."""
+        """The state, taken between `send` and the first `receive`."""
         return {
             "table": self._table.copy(),
             "known": _numbers(self._known),

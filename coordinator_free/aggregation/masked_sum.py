@@ -79,7 +79,7 @@ class MaskedSum:
 
     # -- keys, once -----------------------------------------------------------------------------------------------
 
-    def say_key(self) -> FloatArray:
+    def send_key(self) -> FloatArray:
         """The message with this agent's public key, weights and grid, shape (width,)."""
         return np.append(0.0, self._padded(np.append(_halves(self._own_key()), self._agreement)))
 
@@ -87,7 +87,7 @@ class MaskedSum:
         self._public = self._public or masking.public_key(self._private)
         return self._public
 
-    def hear_key(self, sender: int, message: FloatArray) -> None:
+    def receive_key(self, sender: int, message: FloatArray) -> None:
         """Agree with a neighbour; raises `MaskError` if it sums otherwise, or for a key that is not its own."""
         message = message[1:]
         theirs = message[KEY_HALVES : KEY_HALVES + len(self._agreement)]
@@ -114,19 +114,19 @@ class MaskedSum:
         self._number, self.present, self._disputed = number, [], set()
         self._flood.begin(self._padded(np.concatenate([hidden, *map(_halves, boxes)])))
 
-    def say(self, step: int) -> FloatArray:
+    def send(self, step: int) -> FloatArray:
         """The message of ``step``; raises `MaskError` where too many are absent, before anything is revealed."""
         if step == self._steps:
             self._flood.begin(self._padded(self._reveal()))
-        return self._flood.say()
+        return self._flood.send()
 
-    def hear(self, message: FloatArray) -> None:
+    def receive(self, message: FloatArray) -> None:
         """Take a masked vector or a reveal that a neighbour passes on; one with other than 32-bit numbers is none."""
         if _whole(message):
-            self._flood.hear(message)
+            self._flood.receive(message)
 
     def _add_up(self) -> None:
-        self.present, self._disputed = self._flood.heard, self._flood.disputed
+        self.present, self._disputed = self._flood.received, self._flood.disputed
         hidden = np.ascontiguousarray(self._flood.table[self.present, : 2 * self._dimension])
         self._total = masking.from_floats(hidden.reshape(-1)).reshape(len(hidden), -1).sum(axis=0, dtype=np.uint64)
 
@@ -166,7 +166,7 @@ class MaskedSum:
         flags = _flags(len(self._adjacent))
         mine = named(self.present, len(self._adjacent))
         table = self._flood.table
-        agreeing = {j for j in self._flood.heard if np.array_equal(table[j, :flags], mine)}
+        agreeing = {j for j in self._flood.received if np.array_equal(table[j, :flags], mine)}
         revealed = _words(table[:, flags : flags + SHARE_HALVES * max(map(len, self._adjacent))])
         own: dict[int, bytes] = {}
         dropped: dict[int, dict[int, bytes]] = {}
@@ -197,12 +197,12 @@ class MaskedSum:
         """
         self._flood = Relay(self._agent, len(self._adjacent), self.width - 1)
         for _, message in masked:
-            self.hear(message)
+            self.receive(message)
         self._add_up()
         hidden = np.ascontiguousarray(self._flood.table[:, : 2 * self._dimension])
         self._flood = Relay(self._agent, len(self._adjacent), self.width - 1)
         for _, message in reveals:
-            self.hear(message)
+            self.receive(message)
         total = self.result()
         own, dropped = self._opened()
         left = {}

@@ -45,14 +45,14 @@ class PushSum:
         self._counted = np.zeros((len(self._place), self._dimension + 1))
         self._newest = np.array(self._counted)
 
-    def say(self) -> FloatArray:
+    def send(self) -> FloatArray:
         """Give the shares of one step; the message is all that was given so far, shape (dimension + 1,)."""
         share = self._held / self._parts
         self._held = share
         self._given = self._given + share
         return np.array(self._given)
 
-    def hear(self, sender: int, given: FloatArray) -> None:
+    def receive(self, sender: int, given: FloatArray) -> None:
         """Take a neighbour's cumulative sum, shape (dimension + 1,); never one older than its newest."""
         self._newest[self._place[sender]] = given
 

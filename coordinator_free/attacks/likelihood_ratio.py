@@ -160,7 +160,7 @@ def environment(
                     "which was not recorded"
                 )
             models[place[sender]] = heard[sender, index].vector
-            present.heard(place[sender])
+            present.arrived(place[sender])
         centres[k] = present.mixing @ models
         positions[release.index] = k
         parents.append(parent)

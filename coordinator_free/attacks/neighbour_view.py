@@ -288,7 +288,7 @@ def steps_of(observed: Observed) -> list[Step]:
                 parent = key
             elif key[0] in place:
                 newest[key[0]] = key[1]
-                present.heard(place[key[0]])
+                present.arrived(place[key[0]])
         sources = tuple((float(present.mixing[place[j]]), (j, index)) for j, index in sorted(newest.items()))
         steps.append(Step((setting.agent, release.index), parent, sources, mechanism))
     return steps

@@ -11,11 +11,11 @@ The papers' C is the `capacity`, eta the `penalty`, the dual step theta equals e
 Rules that hold here:
 - Everything starts from zeros, which is public: the first release (index 0, round 0) is already the first minimiser.
 - Duals come from released values only, the agent's own included. So does the start of the solver.
-- Agreement needs both ends of an edge to take the same dual step. Where a neighbour said nothing in a round, or this
-  agent was carried past one, the edge's step is left out; ``used`` shows it, and the other end takes its own step back.
+- Agreement needs both ends of an edge to take the same dual step. Where a neighbour released nothing in a round, or
+  this agent was carried past one, the edge's step is left out; ``used`` shows it, and the other end takes its own back.
 - In a private run what neighbours sent, and the dual made of it, are projected onto public boxes before they are used:
   beside larger numbers the noise would lose its digits, and the solver its end.
-- A receiver jumps: the next release's round follows the newest round heard, its index follows the agent's last.
+- A receiver jumps: the next release's round follows the newest round received, its index follows the agent's last.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ class Admm(Algorithm):
     """V_j, shape (neighbours, d)."""
     _dual: FloatArray
     """lambda_i."""
-    _heard: npt.NDArray[np.int64]
-    """The newest round heard of each neighbour; -1: none."""
-    _heard_index: npt.NDArray[np.int64]
+    _received: npt.NDArray[np.int64]
+    """The newest round received from each neighbour; -1: none."""
+    _received_index: npt.NDArray[np.int64]
     """The index of that release."""
     _edge_steps: FloatArray
     """The last dual step along each edge, shape (neighbours, d)."""
@@ -178,7 +178,7 @@ class Admm(Algorithm):
         return self._solver.minimise(self.curvature(index) + extra, linear, self._own, self._steps)
 
     def _dual_step(self) -> None:
-        together = self._heard == self._round
+        together = self._received == self._round
         if together.any():
             count = int(np.count_nonzero(together))
             self._dual += (0.5 * self._theta) * (count * self._own - self._others[together].sum(axis=0))
@@ -193,20 +193,20 @@ class Admm(Algorithm):
             self._dual = boxed(self._dual, 0.5 * REACH * self.curvature(self._next))
 
     def _take_back(self, place: int, release: Release) -> None:
-        """Undo the edge's last step if the neighbour, as its next release says, did not take it."""
+        """Undo the edge's last step if the neighbour, as its next release shows, did not take it."""
         index, self._stepped[place] = int(self._stepped[place]), -1
-        follows = release.index == self._heard_index[place] + 1
+        follows = release.index == self._received_index[place] + 1
         if index >= 0 and follows and (self._setting.agent, index) not in release.used:
             self._dual -= self._edge_steps[place]
 
     def _average_in(self) -> None:
-        """Add what was heard since the last call to the time average, own release included."""
-        fresh = self._heard > self._counted
+        """Add what was received since the last call to the time average, own release included."""
+        fresh = self._received > self._counted
         self._sum += self._others[fresh].sum(axis=0)
         self._count += int(np.count_nonzero(fresh))
-        self._counted[fresh] = self._heard[fresh]
+        self._counted[fresh] = self._received[fresh]
 
-    def _say(self, round_: int) -> Release:
+    def _release(self, round_: int) -> Release:
         index = self._next
         vector = self._next_release(index)
         release = Release(
@@ -227,24 +227,24 @@ class Admm(Algorithm):
     def start(self) -> Release | None:
         if self._next > 0 or self.finished:
             return None
-        return self._say(0)
+        return self._release(0)
 
     def receive(self, release: Release) -> None:
         place = self._place[release.sender]
-        if release.round is None or release.round <= self._heard[place]:
+        if release.round is None or release.round <= self._received[place]:
             return
         self._take_back(place, release)
         self._others[place] = boxed(release.vector, REACH) if self._guarded else release.vector
-        self._heard[place] = release.round
-        self._heard_index[place] = release.index
+        self._received[place] = release.round
+        self._received_index[place] = release.index
         self._consumed.append(release)
 
     def wake(self) -> Release | None:
         if self.finished:
             return None
         self._dual_step()
-        newest = int(self._heard.max(initial=-1))
-        return self._say(max(self._round, newest) + 1)
+        newest = int(self._received.max(initial=-1))
+        return self._release(max(self._round, newest) + 1)
 
     @property
     def finished(self) -> bool:
@@ -255,8 +255,8 @@ class Admm(Algorithm):
         return self._own
 
     def time_average(self) -> FloatArray:
-        """The mean of all that the agent said and heard, over rounds: post-processing, so it costs nothing."""
-        fresh = self._heard > self._counted
+        """The mean of all that the agent released and received, over rounds: post-processing, so it costs nothing."""
+        fresh = self._received > self._counted
         total: FloatArray = self._sum + self._others[fresh].sum(axis=0)
         return total / max(1, self._count + int(np.count_nonzero(fresh)))
 
@@ -273,8 +273,8 @@ class Admm(Algorithm):
             "own": self._own,
             "others": self._others.copy(),
             "dual": self._dual.copy(),
-            "heard": self._heard.astype(np.float64),
-            "heard_index": self._heard_index.astype(np.float64),
+            "heard": self._received.astype(np.float64),
+            "heard_index": self._received_index.astype(np.float64),
             "edge_steps": self._edge_steps.copy(),
             "stepped": self._stepped.astype(np.float64),
             "counted": self._counted.astype(np.float64),
@@ -289,8 +289,8 @@ class Admm(Algorithm):
         self._own = np.array(state["own"])
         self._others = np.array(state["others"]).reshape(self._others.shape)
         self._dual = np.array(state["dual"])
-        self._heard = np.array(state["heard"]).astype(np.int64)
-        self._heard_index = np.array(state["heard_index"]).astype(np.int64)
+        self._received = np.array(state["heard"]).astype(np.int64)
+        self._received_index = np.array(state["heard_index"]).astype(np.int64)
         self._edge_steps = np.array(state["edge_steps"]).reshape(self._edge_steps.shape)
         self._stepped = np.array(state["stepped"]).astype(np.int64)
         self._counted = np.array(state["counted"]).astype(np.int64)
@@ -303,8 +303,8 @@ class Admm(Algorithm):
         self._own = np.zeros(dimension)
         self._others = np.zeros((neighbours, dimension))
         self._dual = np.zeros(dimension)
-        self._heard = np.full(neighbours, -1, dtype=np.int64)
-        self._heard_index = np.full(neighbours, -1, dtype=np.int64)
+        self._received = np.full(neighbours, -1, dtype=np.int64)
+        self._received_index = np.full(neighbours, -1, dtype=np.int64)
         self._edge_steps = np.zeros((neighbours, dimension))
         self._stepped = np.full(neighbours, -1, dtype=np.int64)
         self._counted = np.full(neighbours, -1, dtype=np.int64)

@@ -5,9 +5,9 @@ sum) spreads it in a fixed number of rounds; then everybody has the weighted ave
 
 Rules that hold here:
 - Only the first message of a stage holds anything new of the agent's records, so it alone is charged. All that follows
-  is computed from what was heard. In a masked sum every message is charged through the sum.
-- The graph, the weights n_j/n and the number of rounds are public, and fixed before anything is said.
-- The last state comes from the last round heard: the agent is finished when that is complete.
+  is computed from what was received. In a masked sum every message is charged through the sum.
+- The graph, the weights n_j/n and the number of rounds are public, and fixed before anything is released.
+- The last state comes from the last round received: the agent is finished when that is complete.
 """
 
 from __future__ import annotations
@@ -157,16 +157,16 @@ class Aggregating(Algorithm):
         aggregator = self._aggregator
         if isinstance(aggregator, MaskedSum):
             if stage < 0:
-                return aggregator.say_key()
+                return aggregator.send_key()
             self._refuse_older_keys(index)
             if step == 0:
                 aggregator.begin(stage, self._hidden(stage))
-            return aggregator.say(step)
+            return aggregator.send(step)
         if step == 0:
             self._begin(stage)
         elif isinstance(aggregator, PushSum):
             self._absorb(aggregator)
-        return aggregator.say(step) if isinstance(aggregator, Flood) else aggregator.say()
+        return aggregator.send(step) if isinstance(aggregator, Flood) else aggregator.send()
 
     def _refuse_older_keys(self, index: int) -> None:
         """Raise `AggregationError` where the pairwise masks are those of an earlier start.
@@ -288,9 +288,9 @@ class Aggregating(Algorithm):
     # -- the agent's interface ------------------------------------------------------------------------------------
 
     def start(self) -> Release | None:
-        return self._say() if self._next == 0 and self._total_rounds else None
+        return self._release() if self._next == 0 and self._total_rounds else None
 
-    def _say(self) -> Release:
+    def _release(self) -> Release:
         index = self._next
         release = Release(
             sender=self._setting.agent,
@@ -301,28 +301,28 @@ class Aggregating(Algorithm):
         )
         self._own_last, self._next = index, index + 1
         self._consumed.clear()
-        self._heard.clear()
+        self._received.clear()
         return release
 
     def receive(self, release: Release) -> None:
         current = self._next - 1
         if release.round is not None and release.round > current:
             raise AggregationError(f"the others went on without this agent: they are in round {release.round} of sums")
-        if release.round != current or release.sender in self._heard:
+        if release.round != current or release.sender in self._received:
             return
         self._consumed.append(release)
-        self._heard.add(release.sender)
+        self._received.add(release.sender)
         stage, step = self._place(current) if current >= self._first else (-1, 0)
         aggregator = self._aggregator
         if isinstance(aggregator, PushSum):
-            aggregator.hear(release.sender, release.vector)
+            aggregator.receive(release.sender, release.vector)
         elif isinstance(aggregator, MaskedSum) and stage < 0:
-            aggregator.hear_key(release.sender, release.vector)
+            aggregator.receive_key(release.sender, release.vector)
         elif isinstance(aggregator, MaskedSum):
-            aggregator.hear(release.vector)
+            aggregator.receive(release.vector)
         else:
-            aggregator.hear(step, release.sender, release.vector)
-        if len(self._heard) == len(self._setting.neighbours):
+            aggregator.receive(step, release.sender, release.vector)
+        if len(self._received) == len(self._setting.neighbours):
             self._complete(stage, step)
 
     def _complete(self, stage: int, step: int) -> None:
@@ -333,7 +333,7 @@ class Aggregating(Algorithm):
     def wake(self) -> Release | None:
         if self.finished:
             return None
-        missing = sorted(set(self._setting.neighbours) - self._heard)
+        missing = sorted(set(self._setting.neighbours) - self._received)
         if missing:
             current = self._next - 1
             # Of a masked sum some may be absent, but for the keys: what hides an agent rests on these.
@@ -342,7 +342,7 @@ class Aggregating(Algorithm):
             self._complete(*self._place(current))
             if self.finished:
                 return None
-        return self._say()
+        return self._release()
 
     @property
     def finished(self) -> bool:
@@ -367,7 +367,7 @@ class Aggregating(Algorithm):
         return self._stage_charge(stage) if step == 0 else None
 
     def noised(self, index: int, vector: FloatArray) -> FloatArray:
-        """The noisy vector in charged release ``index``: a push-sum says a share of it."""
+        """The noisy vector in charged release ``index``: a push-sum sends a share of it."""
         if self._kind != "push-sum" or self._place(index)[1] != 0:
             return vector
         return opened(vector)
@@ -392,4 +392,4 @@ class Aggregating(Algorithm):
         self._next, self._closed = next_index, 0
         self._own_last = None
         self._consumed: list[Release] = []
-        self._heard: set[int] = set()
+        self._received: set[int] = set()

@@ -47,11 +47,11 @@ class AggregatingSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Observation(Settings):
-    """Whom epsilon speaks of, as ``[privacy]`` says."""
+    """Towards whom epsilon holds, as ``[privacy]`` states."""
 
     observer: Literal["releases", "sum", "as_published"] = "releases"
     colluders: int = 0
-    """Agents that tell an observer all that they know."""
+    """Agents that share all that they know with an observer."""
     dropouts: int = 0
     """Agents that a masked sum may lose."""
 
@@ -63,7 +63,7 @@ class Observation(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class AggregatingNumbers(Observation, StepNumbers):
-    """What `arranged` tells every agent besides."""
+    """What `arranged` gives every agent besides."""
 
     sizes: Sequence[int]
     """Records of each agent."""

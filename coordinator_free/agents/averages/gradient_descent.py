@@ -1,10 +1,10 @@
-"""Gradient descent in step: in every round each agent says a noisy gradient at the common model.
+"""Gradient descent in step: in every round each agent releases a noisy gradient at the common model.
 
     v(t+1)     = momentum v(t) + sum_j (n_j/n) (clipped mean gradient of agent j at theta(t) + noise)
     theta(t+1) = theta(t) - h v(t+1)
 
-and the model is the last iterate, or the mean of the last half. Momentum and mean are computed from what was said, so
-they cost no privacy, and with momentum fewer noisy rounds are needed. So is the common model: every agent has it.
+and the model is the last iterate, or the mean of the last half. Momentum and mean are computed from releases, so they
+cost no privacy, and with momentum fewer noisy rounds are needed. So is the common model: every agent has it.
 
 One record moves agent j's gradient by 2G/n_j, and the sum by 2G/n (Kang, Liu and Wang, section 3); the observer decides
 which of them counts. Where rows have a public bound and every release is seen, the noise's scale follows what one

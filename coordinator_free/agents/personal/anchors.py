@@ -1,4 +1,4 @@
-"""Anchors: what an agent first says of its data, once, and what its network then smooths for free.
+"""Anchors: what an agent first releases of its data, once, and what its network then smooths for free.
 
 Rules that hold here:
 - An anchor is computed from the agent's own records, public numbers and the noise of its release 0, and from nothing
@@ -65,7 +65,7 @@ class AnchorSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class _Bounds(Settings):
-    """What bounds the record gradients, as a calibration is told."""
+    """What bounds the record gradients, as a calibration is given."""
 
     loss: str
     clip: Positive
@@ -193,7 +193,7 @@ class Anchor:
     def _minimise(self, curvature: float, linear: FloatArray) -> FloatArray:
         """argmin 1/m sum_k loss + curvature/2 |theta|^2 + linear . theta, to a gradient norm of `SOLVED`.
 
-        The number of steps is fixed in a private run, so that time says nothing about the records.
+        The number of steps is fixed in a private run, so that time shows nothing of the records.
         """
         solver = LocalSolver(self._problem, 1.0)
         steps = FIXED_STEPS if self._private else None

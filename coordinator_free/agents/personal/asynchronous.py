@@ -1,9 +1,9 @@
 """What agents that wake on a Poisson clock and average their neighbours' newest models have in common.
 
 Rules that hold here:
-- A neighbour's model is zero until it is heard; one that joins later has no weight until then (`Present`).
+- A neighbour's model is zero until one is received; one that joins later has no weight until then (`Present`).
 - The state that a release leaves behind is the released vector itself, so that a restarted agent goes on from what
-  everybody heard.
+  all others received.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Asynchronous(Algorithm):
     def receive(self, release: Release) -> None:
         place = self._place[release.sender]
         self._models[place] = release.vector
-        self._present.heard(place)
+        self._present.arrived(place)
         self._consumed.append(release)
 
     def _mixture(self) -> FloatArray:
@@ -74,7 +74,7 @@ class Asynchronous(Algorithm):
         mixture: FloatArray = self._present.mixing.dot(self._models)
         return mixture
 
-    def _say(self, model: FloatArray) -> Release:
+    def _release(self, model: FloatArray) -> Release:
         """Make ``model`` the agent's state and its next release."""
         release = Release(
             sender=self._setting.agent,

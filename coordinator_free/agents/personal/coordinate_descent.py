@@ -1,6 +1,6 @@
 """Asynchronous block coordinate descent, private or not (Bellet et al. 2018, sections 2.3 and 3.2).
 
-At its tick agent i takes one gradient step on its block of the graph-regularised objective and tells its neighbours
+At its tick agent i takes one gradient step on its block of the graph-regularised objective and releases its model
 (Eq. 6; without noise it is Eq. 4, whose printed bracket is misplaced):
 
     Theta_i <- (1 - a) Theta_i + a ( sum_j W_ij/D_ii Theta_j - mu c_i (grad L_i(Theta_i) + noise) )
@@ -77,7 +77,7 @@ class CoordinateDescent(Asynchronous):
     def start(self) -> Release | None:
         if self._start != "local" or self.finished:
             return None
-        return self._say(self._problem.minimiser())
+        return self._release(self._problem.minimiser())
 
     def wake(self) -> Release | None:
         if self.finished:
@@ -97,7 +97,7 @@ class CoordinateDescent(Asynchronous):
         if made is not None:
             model = made.perturb(model, self._noise[self._next])
         self._made = made
-        return self._say(model)
+        return self._release(model)
 
     def _reachable(self, mixture: FloatArray) -> FloatArray:
         """The mixture, projected in place in a private run: beside larger numbers float64 would lose the grid."""

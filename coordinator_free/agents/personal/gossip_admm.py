@@ -14,9 +14,9 @@ each way, as published (Lambda / rho + Theta would be enough, two vectors). Then
 Rules that hold here:
 - An exchange is one message each way, numbered on its edge, in any order; each end updates with what it sent, so both
   ends agree whatever happened on other edges in between.
-- Who was asked answers at its next tick, before it asks anybody itself.
-- Nothing protects what is said: no private run accepts this algorithm. A restarted agent begins again; the edges that
-  its neighbours remember otherwise then keep the run from the exact optimum.
+- An agent that was asked answers at its next tick, before it asks another one.
+- Nothing protects a release: no private run accepts this algorithm. A restarted agent begins again; the edges that its
+  neighbours remember otherwise then keep the run from the exact optimum.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class GossipAdmm(Algorithm):
         self._own_mean, self._other_mean = self._copies.copy(), self._copies.copy()  # Z_e^i, Z_e^j
         self._own_dual, self._other_dual = np.zeros((edges, p)), np.zeros((edges, p))  # Lambda_i^i, Lambda_i^j
         self._sent: list[tuple[FloatArray, FloatArray] | None] = [None] * edges
-        self._heard: list[dict[int, FloatArray]] = [{} for _ in range(edges)]
+        self._received: list[dict[int, FloatArray]] = [{} for _ in range(edges)]
         self._asked: deque[int] = deque()
         self._exchange = [0] * edges
         self._next, self._own_last = next_index, None if next_index == 0 else next_index - 1
@@ -115,9 +115,9 @@ class GossipAdmm(Algorithm):
     def receive(self, release: Release) -> None:
         self._consumed.append(release)
         k, number = self._place[release.sender], int(release.vector[0])
-        # A neighbour that still waits for an answer says the same again.
-        if number >= self._exchange[k] and number not in self._heard[k]:
-            self._heard[k][number] = release.vector
+        # A neighbour that still waits for an answer sends the same again.
+        if number >= self._exchange[k] and number not in self._received[k]:
+            self._received[k][number] = release.vector
             self._advance(k)
 
     def wake(self) -> Release | None:
@@ -128,11 +128,11 @@ class GossipAdmm(Algorithm):
             self._descend()
             self._sent[k] = (self._model.copy(), self._copies[k].copy())
         model, copy = self._sent[k] or (self._model, self._copies[k])
-        said = np.concatenate(([self._exchange[k]], model, copy, self._own_dual[k], self._other_dual[k]))
+        message = np.concatenate(([self._exchange[k]], model, copy, self._own_dual[k], self._other_dual[k]))
         release = Release(
             sender=self._setting.agent,
             index=self._next,
-            vector=said,
+            vector=message,
             used=used(self._consumed, self._setting.agent, self._own_last),
             recipient=self._setting.neighbours[k],
         )
@@ -143,15 +143,15 @@ class GossipAdmm(Algorithm):
 
     def _advance(self, k: int) -> None:
         """Update the edge once both messages of its current exchange are here, or note that an answer is asked for."""
-        while self._exchange[k] in self._heard[k]:
+        while self._exchange[k] in self._received[k]:
             if self._sent[k] is None:
                 if k not in self._asked:
                     self._asked.append(k)
                 return
-            self._update_edge(k, self._heard[k].pop(self._exchange[k]))
+            self._update_edge(k, self._received[k].pop(self._exchange[k]))
 
     def _choose(self) -> int:
-        """A random edge without an unanswered message; if there is none, the message of one of them is said again."""
+        """A random edge without an unanswered message; if there is none, the message of one of them is sent again."""
         idle = [k for k, sent in enumerate(self._sent) if sent is None] or list(range(len(self._sent)))
         random = np.random.default_rng([self._seed, GOSSIP, self._setting.agent, self._next])
         return idle[int(random.integers(len(idle)))]
@@ -168,11 +168,11 @@ class GossipAdmm(Algorithm):
             self._model = self._model - self._step * gradient
         self._copies = pair * self._model + (1.0 - pair) * anchors
 
-    def _update_edge(self, k: int, heard: FloatArray) -> None:
+    def _update_edge(self, k: int, received: FloatArray) -> None:
         sent = self._sent[k]
         assert sent is not None
         model, copy = sent
-        their_model, their_copy, their_dual, their_other_dual = heard[1:].reshape(4, -1)
+        their_model, their_copy, their_dual, their_other_dual = received[1:].reshape(4, -1)
         rho = self._rho
         self._own_mean[k] = 0.5 * ((self._own_dual[k] + their_other_dual) / rho + model + their_copy)
         self._other_mean[k] = 0.5 * ((self._other_dual[k] + their_dual) / rho + copy + their_model)

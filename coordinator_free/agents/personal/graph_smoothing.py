@@ -1,15 +1,15 @@
-"""Graph smoothing: one noisy release of each agent, flooded to everybody, then smoothed by whoever likes.
+"""Graph smoothing: one noisy release of each agent, flooded to all agents, then smoothed by any receiver.
 
 Release 0 is minus the mean clipped record gradient at zero in units of the clip, plus noise: for the logistic loss and
 short clips the mean of y x / |x|, whose sensitivity is 2 / m_i in L2. All later releases pass on what others released,
-the same numbers, each once; an agent that has nothing to pass on says its own again. So only release 0 is charged.
+the same numbers, each once; an agent that has nothing to pass on releases its own again. So only release 0 is charged.
 
-The smoothing (`coordinator_free.agents.personal.smoothing`) is post-processing that any listener could do. The free
+The smoothing (`coordinator_free.agents.personal.smoothing`) is post-processing that any receiver could do. The free
 finish minimises the own loss under the prior that everybody else's releases make, and is not covered by epsilon.
 
 Rules that hold here:
 - Nothing waits for anybody: after ``updates`` releases an agent is finished, and works with what it knows by then.
-  With n agents, some more than n updates let everybody hear everything.
+  With n agents, some more than n updates let every agent receive everything.
 - The graph and each release's noise are public; an origin or a deviation that no agent can have is ignored.
 - What an agent made of its data comes from that agent alone: nobody else's word counts for its own releases, and of a
   neighbour's releases only what came from that neighbour. Of another agent's release that arrives in two forms neither
@@ -55,7 +55,7 @@ class GraphSmoothingSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class GraphNumbers(AgentNumbers):
-    """What `GraphSmoothing.arranged` tells every agent."""
+    """What `GraphSmoothing.arranged` gives every agent."""
 
     edges: Sequence[Sequence[float]]
     """The whole graph: two agents and a weight each."""
@@ -127,7 +127,7 @@ class GraphSmoothing(Algorithm):
         self._result: Smoothed | None = None
 
     def _own(self) -> FloatArray:
-        """What release 0 says: all but the anchor is public."""
+        """The vector of release 0: all but the anchor is public."""
         setting, charge = self._setting, self._anchor.charge()
         deviation = 0.0
         if setting.problem.records > 0:
@@ -182,7 +182,7 @@ class GraphSmoothing(Algorithm):
         return release
 
     def _origin(self) -> int:
-        """Whose release to say now."""
+        """The origin of the next release."""
         mine = self._setting.agent
         if mine not in self._known:
             self._known[mine] = self._own()
@@ -191,11 +191,6 @@ class GraphSmoothing(Algorithm):
     @property
     def finished(self) -> bool:
         return self._next >= self._setting.updates
-
-    @property
-    def heard_of(self) -> int:
-        """How many agents' releases it knows."""
-        return len(self._known)
 
     def _smoothed(self) -> tuple[FloatArray, FloatArray]:
         """Mean and variance of the own model, by everybody else's releases; each (p,)."""
@@ -211,7 +206,7 @@ class GraphSmoothing(Algorithm):
 
     @property
     def model(self) -> FloatArray:
-        """Once it has finished, what the others' releases say of its model; zero before."""
+        """Once it has finished, what the others' releases show of its model; zero before."""
         return self._smoothed()[0] if self.finished else np.zeros(self._setting.dimension)
 
     def finish(self) -> FloatArray | None:

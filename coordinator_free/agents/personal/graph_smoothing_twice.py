@@ -1,9 +1,9 @@
 """Graph smoothing in two rounds, for the squared loss.
 
-Round 1 says  G_i = mean_k clip(y_k x_k) + noise, with sensitivity 2 clip / m_i in L2. From all G_j whoever listens
-forms a preliminary model A_i of each agent. Round 2 says the mean of clip_2((y_k - x_k . A_i) x_k) plus noise, with
+Round 1 releases  G_i = mean_k clip(y_k x_k) + noise, with sensitivity 2 clip / m_i in L2. From all G_j any receiver
+forms a preliminary model A_i of each agent. Round 2 releases the mean of clip_2((y_k - x_k . A_i) x_k) plus noise, with
 sensitivity 2 clip_2 / m_i: what A_i leaves unexplained is small, so it needs less of a clip and so less noise. Each
-round gets half of the budget, mu / sqrt(2). A_i is said along with round 2, being post-processing.
+round gets half of the budget, mu / sqrt(2). A_i is released along with round 2, being post-processing.
 
 With S, what is publicly known of the mean of x x^T, G_i and S A_i plus round 2 both observe S theta_i; they are
 combined by their precision and smoothed in the eigenbasis of S, where the coordinates differ in size (prior
@@ -11,7 +11,7 @@ combined by their precision and smoothed in the eigenbasis of S, where the coord
 
 Rules that hold here:
 - The second release is made at a fixed index, half of the updates, from what is known by then: nothing waits.
-- Only releases 0 and updates // 2 hold anything of the data; all others pass on what was said.
+- Only releases 0 and updates // 2 hold anything of the data; all others pass on what was released.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class GraphSmoothingTwiceSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class _Moment(Settings):
-    """What `GraphSmoothingTwice.arranged` tells every agent besides the graph."""
+    """What `GraphSmoothingTwice.arranged` gives every agent besides the graph."""
 
     second_moment: Sequence[Sequence[float]] | None = None
     """S: what is publicly known of the mean of x x^T."""
@@ -134,8 +134,8 @@ class GraphSmoothingTwice(GraphSmoothing):
         return np.concatenate(([deviation], mean, model))
 
     def _own(self) -> FloatArray:
-        said = self._observed(0, np.zeros(self._setting.dimension), self._clip_1)
-        return np.concatenate(([self._setting.agent], said))
+        first = self._observed(0, np.zeros(self._setting.dimension), self._clip_1)
+        return np.concatenate(([self._setting.agent], first))
 
     def _origin(self) -> int:
         mine, again = self._setting.agent, self._setting.agent + self._agents
@@ -173,7 +173,7 @@ class GraphSmoothingTwice(GraphSmoothing):
 
     @property
     def model(self) -> FloatArray:
-        """Once it has finished, what all releases say of its model; zero before."""
+        """Once it has finished, what all releases show of its model; zero before."""
         return self._estimates()[2] if self.finished else np.zeros(self._setting.dimension)
 
     def finish(self) -> FloatArray | None:

@@ -1,6 +1,6 @@
 """The weights of an agent's neighbours while some of them have not joined yet.
 
-Until a neighbour that joins later is heard, its edge is not in the objective: with P the neighbours that are present,
+Until a neighbour that joins later has released, its edge is not in the objective: with P the neighbours in the run,
 D_ii = sum_{j in P} W_ij, and the mixture is sum_{j in P} W_ij / D_ii Theta_j.
 
 Rules that hold here:
@@ -20,9 +20,9 @@ from coordinator_free.release import FloatArray
 
 
 class Present:
-    """The neighbours of one agent, by their place in ``neighbours``; ``absent`` are those who have yet to join.
+    """The neighbours of one agent, by their place in ``neighbours``; ``absent`` are those that have yet to join.
 
-    ``mixing`` (neighbours,) is W_ij / D_ii, 0 for who is absent; all 0 while nobody is present.
+    ``mixing`` (neighbours,) is W_ij / D_ii, 0 for an absent one; all 0 while none is present.
     """
 
     def __init__(self, weights: FloatArray, neighbours: Iterable[int], absent: Iterable[int]) -> None:
@@ -32,11 +32,11 @@ class Present:
         self.restart()
 
     def restart(self) -> None:
-        """Nobody was heard yet."""
+        """Nothing was received yet."""
         self._missing = set(self._absent)
         self._weigh()
 
-    def heard(self, place: int) -> None:
+    def arrived(self, place: int) -> None:
         """A release of the neighbour at ``place`` was consumed: from here on it is present."""
         if place in self._missing:
             self._missing.discard(place)

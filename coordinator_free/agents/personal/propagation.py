@@ -1,4 +1,4 @@
-"""Model propagation: each agent says one anchor, and the network smooths the anchors (Bellet et al. 2018, appendix C).
+"""Model propagation: each agent releases one anchor, and the network smooths them (Bellet et al. 2018, appendix C).
 
 The first release is the anchor A_i; every later one is the exact minimiser of the agent's block of
 
@@ -78,11 +78,11 @@ class Propagation(Asynchronous):
         if self._anchor is None:
             self._anchor = self._anchored.vector(self.charge(0))
         if self._next == 0:
-            return self._say(self._anchor)
+            return self._release(self._anchor)
         model = self._mixture()
         model += self._pull * self._anchor
         model /= 1.0 + self._pull
-        return self._say(model)
+        return self._release(model)
 
     def charge(self, index: int) -> Mechanism | None:
         return self._anchored.charge() if index < self.charged(self._setting.updates) else None

@@ -1,4 +1,4 @@
-"""Graph smoothing: what any listener can infer of every agent from one noisy release of each.
+"""Graph smoothing: what any receiver can infer of every agent from one noisy release of each.
 
 The releases G_i are noisy observations of a signal that is smooth on the graph. Per coordinate
 

@@ -1,6 +1,6 @@
 """Coordinate descent from a private warm start (Bellet et al. 2018, section 5.1 and appendix C).
 
-Each agent first says a private anchor, then the network smooths the anchors (Eq. 16) for ``warm_updates`` - 1 releases
+Each agent first releases a private anchor, then the network smooths them (Eq. 16) for ``warm_updates`` - 1 releases
 that cost nothing, then it descends as in coordinate descent (Eq. 6). The anchor's epsilon is part of the budget.
 
 Rules that hold here:
@@ -120,11 +120,11 @@ class WarmStart(CoordinateDescent):
         if self._next >= self._warm:
             return super().wake()
         if self._next == 0:
-            return self._say(self._own_anchor())
+            return self._release(self._own_anchor())
         model = self._mixture()
         model += self._pull * self._own_anchor()
         model /= 1.0 + self._pull
-        return self._say(model)
+        return self._release(model)
 
     def surrogate(self, curvature: float) -> tuple[float, FloatArray] | None:  # noqa: ARG002
         return None  # its first releases are of another kind

@@ -229,8 +229,8 @@ def test_a_message_that_no_honest_neighbour_sends_is_passed_over(message: list[f
     aggregator = agents[VICTIM]._aggregator
     assert isinstance(aggregator, MaskedSum)
     aggregator.begin(1, np.zeros(P))
-    aggregator.hear(np.append(message, np.zeros(aggregator.width - 2)))
-    assert aggregator._flood.heard == [VICTIM]
+    aggregator.receive(np.append(message, np.zeros(aggregator.width - 2)))
+    assert aggregator._flood.received == [VICTIM]
 
 
 def test_a_liar_that_passes_nothing_on_keeps_no_honest_agent_from_the_sum() -> None:
@@ -276,10 +276,10 @@ def test_a_neighbour_replaces_nobodys_vector_in_a_flood() -> None:
 def test_a_flood_that_is_restored_still_finds_a_second_form() -> None:
     flood = Flood(0, [[0, 1, 2], [1, 2, 1]], 2)
     flood.begin(np.ones(2))
-    flood.hear(0, 1, np.full(2, 3.0))
+    flood.receive(0, 1, np.full(2, 3.0))
     again = Flood(0, [[0, 1, 2], [1, 2, 1]], 2)
     again.restore(flood.snapshot())
-    again.hear(1, 2, np.full(2, 4.0))
+    again.receive(1, 2, np.full(2, 4.0))
     assert again.disputed == {1}
     np.testing.assert_array_equal(again.table[1], [3.0, 3.0])
 

@@ -61,10 +61,10 @@ def test_push_sum_on_a_path_of_four(example: dict[str, Any]) -> None:
 
 
 def _exchange(parts: list[PushSum], graph: Network) -> None:
-    said = [part.say() for part in parts]
+    said = [part.send() for part in parts]
     for i, part in enumerate(parts):
         for j in graph.neighbours(i):
-            part.hear(j, said[j])
+            part.receive(j, said[j])
         part.absorb()
 
 

@@ -84,10 +84,10 @@ def test_flooding_reaches_everybody_within_agents_plus_diameter_steps(kind: str)
     for i, part in enumerate(parts):
         part.begin(np.array([float(i + 1)]))
     for step in range(len(steps)):
-        said = [part.say(step) for part in parts]
+        said = [part.send(step) for part in parts]
         for i, part in enumerate(parts):
             for j in graph.neighbours(i):
-                part.hear(step, j, said[j])
+                part.receive(step, j, said[j])
     for part in parts:
         assert part.table[:, 0].tolist() == [float(i + 1) for i in range(9)]
     assert len(steps) <= graph.agents + (graph.diameter or 0)
@@ -264,11 +264,11 @@ def test_push_sum_on_32_agents_is_right_though_a_tenth_of_its_messages_is_lost(
         for part, value, mass in zip(parts, values, masses, strict=True):
             part.begin(np.array([value * mass]), mass)
         for rounds[loss] in range(1, 4000):
-            said = [part.say() for part in parts]
+            said = [part.send() for part in parts]
             for i, part in enumerate(parts):
                 for j in graph.neighbours(i):
                     if loss == 0.0 or random.random() >= loss:
-                        part.hear(j, said[j])
+                        part.receive(j, said[j])
                 part.absorb()
             if max(abs(part.ratio[0] - values @ masses / masses.sum()) for part in parts) < 1e-6:
                 break
@@ -285,10 +285,10 @@ def test_too_few_rounds_of_push_sum_are_foreseen() -> None:
         for i, part in enumerate(parts):
             part.begin(np.array([10.0 * (i == source)]), 1.0)
         for _ in range(5):
-            said = [part.say() for part in parts]
+            said = [part.send() for part in parts]
             for i, part in enumerate(parts):
                 for j in graph.neighbours(i):
-                    part.hear(j, said[j])
+                    part.receive(j, said[j])
                 part.absorb()
         averages += [float(part.ratio[0]) for part in parts]
     assert (least, most) == pytest.approx((min(averages), max(averages)))

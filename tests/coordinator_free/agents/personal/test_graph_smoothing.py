@@ -86,7 +86,7 @@ def test_everybody_hears_everybody_and_only_the_own_release_is_charged(regular, 
     said = run_asynchronous(team_of, network, rate=1.0, seed=0).releases
     own = {release.sender: release.vector for release in said if release.index == 0}
     for agent in team_of:
-        assert agent.heard_of == 12
+        assert len(agent._known) == 12
         assert [agent.charge(k) for k in range(1, 30)] == [None] * 29
     for release in said:
         origin = int(release.vector[0])
@@ -106,7 +106,7 @@ def test_an_agent_that_never_speaks_stops_nobody(regular, problems, team) -> Non
     team_of = agents(team, network, problems(12, 3, LOGISTIC))
     team_of[5]._setting = replace(team_of[5]._setting, updates=0)
     finishes = run_asynchronous(team_of, network, rate=1.0, seed=0).finishes
-    assert [agent.heard_of for agent in team_of if agent is not team_of[5]] == [11] * 11
+    assert [len(agent._known) for agent in team_of if agent is not team_of[5]] == [11] * 11
     assert all(np.isfinite(finish).all() for finish in finishes)
 
 
@@ -127,7 +127,7 @@ def test_foreign_origins_are_ignored(regular, problems, team) -> None:
     agent = agents(team, network, problems(12, 3, LOGISTIC))[0]
     for origin in (-1.0, 12.0, 0.5, 0.0):
         agent.receive(Release(network.neighbours(0)[0], 0, np.array([origin, 1.0, 0.0, 0.0, 0.0])))
-    assert agent.heard_of == 0
+    assert len(agent._known) == 0
 
 
 def test_a_neighbour_cannot_speak_for_the_agent_or_for_another_neighbour(regular, problems, team) -> None:
@@ -141,7 +141,7 @@ def test_a_neighbour_cannot_speak_for_the_agent_or_for_another_neighbour(regular
         agent.receive(Release(sender, 0, np.array([origin, 1.0, value, 0.0, 0.0])))
 
     tells(near, other, 666.0)
-    assert agent.heard_of == 0
+    assert len(agent._known) == 0
     tells(other, other, 1.0)
     tells(near, other, 666.0)
     assert agent._known[other][2] == 1.0
@@ -199,7 +199,7 @@ def test_two_rounds_charge_two_releases(regular, problems, team) -> None:
     made = problems(12, 3, SQUARED, empty=True)
     team_of = twice(team, network, made)
     said = run_asynchronous(team_of, network, rate=1.0, seed=0).releases
-    assert [agent.heard_of for agent in team_of] == [24] * 12
+    assert [len(agent._known) for agent in team_of] == [24] * 12
     for agent, problem in list(zip(team_of, made, strict=True))[1:]:
         charges = [agent.charge(k) for k in range(60)]
         assert [k for k, charge in enumerate(charges) if charge is not None] == [0, 30]

@@ -31,9 +31,9 @@ WEIGHTS = np.array([1.0, 2.0, 5.0])
 def test_weights_of_who_is_present_by_hand() -> None:
     present = Present(WEIGHTS, (3, 4, 9), (4, 9))
     assert present.mixing.tolist() == [1.0, 0.0, 0.0]
-    present.heard(2)
+    present.arrived(2)
     assert present.mixing.tolist() == [1 / 6, 0.0, 5 / 6]
-    present.heard(1)
+    present.arrived(1)
     assert present.mixing.tobytes() == (WEIGHTS / WEIGHTS.sum()).tobytes()
     present.restart()
     assert present.mixing.tolist() == [1.0, 0.0, 0.0]
