@@ -17,13 +17,14 @@ from node.audit.report import Audit
 from node.audit.verify import Verdict
 from node.configuration.reading import load_dealt
 from node.configuration.sections import Configuration
+from node.folder.endings import Failure
 from node.folder.ledger import LedgerFile
-from node.folder.manifest import Manifest, RunFolderError, read_json, read_manifest
+from node.folder.manifest import Manifest, RunFolderError, read_manifest
 from node.folder.run import read_final
 from node.folder.spending import Spending, spent
 from node.places import agent_folder
 from node.results.details import read_details
-from node.results.results import read_results
+from node.results.results import Results, read_results
 from node.traffic.export import arrow_table, import_pyarrow
 from node.traffic.run_logs import frames_of
 from node.wire import Refused, decode
@@ -61,17 +62,14 @@ class Run:
         return self.manifest.agents
 
     @cached_property
-    def results(self) -> dict[str, Any]:
-        """The document ``results.json``; raises `RunFolderError` where the run was not scored."""
-        found = read_json(self.folder / "results.json")
-        if not found:
-            raise RunFolderError(f"{self.folder} has no results.json: the run was not scored")
-        return found
+    def results(self) -> Results:
+        """What ``results.json`` holds; raises `RunFolderError` where the run was not scored."""
+        return read_results(self.folder)
 
     @property
-    def failures(self) -> list[dict[str, Any]]:
+    def failures(self) -> list[Failure]:
         """The processes that did not finish, each with its exit status and its last words; empty if all did."""
-        return list(self.results["failures"])
+        return list(self.results.failures)
 
     def model(self, agent: int) -> FloatArray:
         """The last model of an agent, shape (p,); raises `RunFolderError` where it left none."""
@@ -205,7 +203,7 @@ class Run:
         """The same table for a notebook."""
         from node.results.table import facts, model_rows
 
-        results, details = read_results(self.folder), read_details(self.folder)
+        results, details = self.results, read_details(self.folder)
         heads, rows, notes = model_rows(results, details)
         cells = "".join(f"<th>{html.escape(head)}</th>" for head in heads)
         lines = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
@@ -217,7 +215,7 @@ class Run:
     def _table(self) -> Any:
         from node.results.table import render
 
-        return render(read_results(self.folder), read_details(self.folder))
+        return render(self.results, read_details(self.folder))
 
 
 def open_run(folder: Path | str) -> Run:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
 from coordinator_free.agent import Setting
 from coordinator_free.privacy.families import NORMS
+from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.settings import SettingError
+
+
+def longer_row(problem: LocalProblem, bound: float) -> bool:
+    """Whether a row is longer than ``bound`` in L2, beyond rounding."""
+    longest = math.sqrt(float(np.einsum("ij,ij->i", problem.x, problem.x).max(initial=0.0)))
+    return longest > bound * (1.0 + 1e-9)
 
 
 def checked(setting: Setting, charged: int) -> Setting:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,13 +14,39 @@ from node.commands.documents import document_text
 from node.configuration.reading import load_dealt
 from node.exit_codes import ExitCode
 from node.folder.counted import read_counted
-from node.folder.endings import failure_lines, failures_of
+from node.folder.endings import Failure, failure_lines, failures_of
 from node.folder.manifest import read_manifest
 from node.folder.registry import settle
 from node.folder.spending import spent
 from node.folder.watch import Watch
 from node.worlds import launcher, orphan, steps
 from node.worlds.progress import Progress
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """How far a run is: the document that ``--json`` prints. Counts are over all agents, in releases."""
+
+    running: bool
+    agents: int
+    ready: int
+    finished: int
+    updates: int
+    planned: int
+    charged: int
+    heard: int
+    """In the traffic log."""
+    failures: tuple[Failure, ...]
+    results: bool
+    """Whether the run has been scored."""
+
+    @classmethod
+    def of(cls, progress: Progress, failures: Sequence[Failure], *, running: bool, scored: bool) -> RunStatus:
+        """Take the counts of a moment."""
+        counts = {
+            name: getattr(progress, name) for name in ("agents", "ready", "finished", "planned", "charged", "heard")
+        }
+        return cls(**counts, updates=progress.sent, failures=tuple(failures), running=running, results=scored)
 
 
 def status(
@@ -45,20 +72,8 @@ def status(
     if started and not running and not scored and progress.finished:
         steps.score(run, Watch(failures=failures))
         scored = True
-    document = {
-        "running": running,
-        "agents": progress.agents,
-        "ready": progress.ready,
-        "finished": progress.finished,
-        "updates": progress.sent,
-        "planned": progress.planned,
-        "charged": progress.charged,
-        "heard": progress.heard,
-        "failures": failures,
-        "results": scored,
-    }
     if as_json:
-        print(document_text(document))
+        print(document_text(asdict(RunStatus.of(progress, failures, running=running, scored=scored))))
         return
     console = Console(highlight=False)
     console.print(f"{state}: {run}")

@@ -8,10 +8,10 @@ Rules that hold here:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from node.folder.plain import plain
 
@@ -99,13 +99,38 @@ def read_manifest(folder: Path) -> Manifest:
         If there is none, or if it is not whole.
     """
     path = folder / "manifest.json"
-    document = read_json(path)
-    if "agents" not in document:
+    if "agents" not in read_json(path):
         raise RunFolderError(f"{folder} is not a run's folder: it has no manifest.json")
+    return read_whole(path, Manifest.from_json, "", "; deal the run again")
+
+
+Read = TypeVar("Read")
+
+
+def read_whole(path: Path, from_json: Callable[[Mapping[str, Any]], Read], missing: str, advice: str = "") -> Read:
+    """Read a document of a run as the value that ``from_json`` makes of it.
+
+    Parameters
+    ----------
+    path
+        Where it is.
+    from_json
+        Raises KeyError, TypeError or ValueError for a document that is not whole.
+    missing, advice
+        What is said where there is none, and after what is said of one that is not whole.
+
+    Raises
+    ------
+    RunFolderError
+        If there is none, or if it is not whole.
+    """
+    document = read_json(path)
+    if not document:
+        raise RunFolderError(missing)
     try:
-        return Manifest.from_json(document)
+        return from_json(document)
     except (KeyError, TypeError, ValueError) as error:
-        raise RunFolderError(f"{path} is not whole: {error}; deal the run again") from None
+        raise RunFolderError(f"{path} is not whole: {error}{advice}") from None
 
 
 def read_json(path: Path) -> dict[str, Any]:

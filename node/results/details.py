@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from node.folder.earlier_runs import EarlierRun, Together
-from node.folder.manifest import RunFolderError, read_json
+from node.folder.manifest import read_whole
 from node.folder.plain import plain
 from node.folder.whole import write_whole
 from node.results.results import Summary
@@ -150,11 +150,4 @@ def read_details(folder: Path) -> Details:
     RunFolderError
         If there are none, or if they are not whole.
     """
-    path = folder / "details.json"
-    document = read_json(path)
-    if not document:
-        raise RunFolderError(f"{folder} has no results: details.json is missing")
-    try:
-        return Details.from_json(document)
-    except (KeyError, TypeError, ValueError) as error:
-        raise RunFolderError(f"{path} is not whole: {error}") from None
+    return read_whole(folder / "details.json", Details.from_json, f"{folder} has no results: details.json is missing")

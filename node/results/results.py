@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from node.folder.endings import Failure
-from node.folder.manifest import Metric, RunFolderError, read_json
+from node.folder.manifest import Metric, read_whole
 from node.folder.plain import plain
 from node.folder.spending import SpentEpsilon
 from node.folder.whole import write_whole
@@ -223,11 +223,5 @@ def read_results(folder: Path) -> Results:
     RunFolderError
         If there are none, or if they are not whole.
     """
-    path = folder / "results.json"
-    document = read_json(path)
-    if not document:
-        raise RunFolderError(f"{folder} has no results: results.json is missing or is not JSON")
-    try:
-        return Results.from_json(document)
-    except (KeyError, TypeError, ValueError) as error:
-        raise RunFolderError(f"{path} is not whole: {error}") from None
+    missing = f"{folder} has no results: results.json is missing or is not JSON"
+    return read_whole(folder / "results.json", Results.from_json, missing)

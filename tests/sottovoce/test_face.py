@@ -74,7 +74,7 @@ def test_a_run_gives_its_models_releases_ledgers_and_results(ran: sottovoce.Run)
     assert last[4].vector.tolist() == ran.model(4).tolist()
     assert sum(charge.count for charge in ran.ledger(0)) == 8
     assert ran.spent.epsilons.max() == pytest.approx(2.0, rel=1e-3)
-    assert ran.results["epsilon"]["budget"] == 2.0
+    assert ran.results.epsilon.budget == 2.0
     assert ran.configuration.privacy.clip == 1.0
     with pytest.raises(sottovoce.RunFolderError, match="agents 0 to 5"):
         ran.model(6)

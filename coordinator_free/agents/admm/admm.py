@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coordinator_free.agent import Activation, Setting
+from coordinator_free.agents.checks import longer_row
 from coordinator_free.algorithm import Algorithm, Attack
 from coordinator_free.inbox import used
 from coordinator_free.privacy.mechanism import GRID, Mechanism, boxed
@@ -361,8 +362,7 @@ class Admm(Algorithm):
         if len(setting.multipliers) < setting.updates:
             raise AdmmError(f"{len(setting.multipliers)} noise multipliers for {setting.updates} rounds")
         bound = self.row_bound
-        longest = math.sqrt(float(np.einsum("ij,ij->i", self._problem.x, self._problem.x).max(initial=0.0)))
-        if longest > bound * (1.0 + 1e-9):
+        if longer_row(self._problem, bound):
             # How long the row is stays with the agent.
             raise AdmmError(
                 f"privacy.clip = {loss.slope_bound * bound:g}: a row is longer than {bound:g}; {self.name} releases "

@@ -12,7 +12,6 @@ The vectors' weighted average is everybody's model.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -22,6 +21,7 @@ import numpy as np
 from coordinator_free.agent import Setting
 from coordinator_free.agents.averages.aggregating import Aggregating
 from coordinator_free.agents.averages.arrangement import AggregatingSettings, AggregationError
+from coordinator_free.agents.checks import longer_row
 from coordinator_free.agents.personal.anchors import Anchor, AnchorSettings
 from coordinator_free.algorithm import Attack
 from coordinator_free.privacy.families import NORMS
@@ -139,8 +139,7 @@ class Averaging(Aggregating):
                 f'"{self._iterate}" and "{judge.name}"'
             )
         row_bound = float(setting.clip or 0.0) / judge.slope_bound
-        longest = math.sqrt(float(np.einsum("ij,ij->i", self._problem.x, self._problem.x).max(initial=0.0)))
-        if longest > row_bound * (1.0 + 1e-9):
+        if longer_row(self._problem, row_bound):
             raise AggregationError(
                 f"learning.amplification = true: a row is longer than privacy.clip allows ({row_bound:g}), so "
                 "gradients would be clipped; scale the rows, or raise the clip"

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.checks import bounded
+from coordinator_free.agents.checks import bounded, longer_row
 from coordinator_free.privacy.families import NORMS, mechanism
 from coordinator_free.privacy.gaussian_objective_perturbation import (
     GaussianObjectivePerturbation,
@@ -114,8 +114,7 @@ class Anchor:
         if not math.isfinite(judge.slope_bound):
             raise SettingError(f'learning.loss = "{judge.name}": its gradients are unbounded, so no {kind} protects it')
         row_bound = self.row_bound
-        longest = float(np.sqrt(np.einsum("ij,ij->i", self._problem.x, self._problem.x)).max(initial=0.0))
-        if longest > row_bound * (1.0 + 1e-9):
+        if longer_row(self._problem, row_bound):
             # How long the row is stays with the agent.
             raise SettingError(
                 f"privacy.clip = {clip:g}: a row is longer than {row_bound:g}, and exact minimisers cannot clip; "
