@@ -20,6 +20,7 @@ import json  # noqa: E402
 import math  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Mapping, Sequence  # noqa: E402
+from dataclasses import replace  # noqa: E402
 from functools import cache  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -97,24 +98,28 @@ class Census:
         mechanism: str = "none",
         multipliers: FloatArray | None = None,
         seed: int = 0,
+        epsilon: float | None = None,
     ) -> list[Admm]:
-        return [
-            kind(
-                Setting(
-                    agent=i,
-                    neighbours=self.network.neighbours(i),
-                    weights=self.network.weights_of(i),
-                    problem=problem,
-                    dimension=problem.dimension,
-                    updates=rounds,
-                    learning={"agents": len(self.problems), **learning},
-                    mechanism=mechanism,
-                    multipliers=np.empty(0) if multipliers is None else multipliers,
-                    secret=simulation_secret(seed, i),
-                )
+        """``epsilon``: for algorithms in which each agent buys its own noise."""
+        made = []
+        for i, problem in enumerate(self.problems):
+            setting = Setting(
+                agent=i,
+                neighbours=self.network.neighbours(i),
+                weights=self.network.weights_of(i),
+                problem=problem,
+                dimension=problem.dimension,
+                updates=rounds,
+                learning={"agents": len(self.problems), **learning},
+                mechanism=mechanism,
+                multipliers=np.empty(0) if multipliers is None else multipliers,
+                secret=simulation_secret(seed, i),
             )
-            for i, problem in enumerate(self.problems)
-        ]
+            if epsilon is not None and kind.own_noise(learning):
+                own, more = kind.buy(setting, problem.records, (epsilon, DELTA))
+                setting = replace(setting, multipliers=own, learning={**setting.learning, **more})
+            made.append(kind(setting))
+        return made
 
     def run(
         self,
@@ -124,8 +129,9 @@ class Census:
         mechanism: str = "none",
         multipliers: FloatArray | None = None,
         seed: int = 0,
+        epsilon: float | None = None,
     ) -> tuple[list[Admm], Transcript]:
-        agents = self.agents(kind, learning, rounds, mechanism, multipliers, seed)
+        agents = self.agents(kind, learning, rounds, mechanism, multipliers, seed, epsilon)
         return agents, run_rounds(agents, self.network)
 
 
@@ -138,11 +144,8 @@ def by_round(transcript: Transcript, agents: int, rounds: int) -> FloatArray:
 
 
 @cache
-def noise(kind: type[Admm], mechanism: str, rounds: int, epsilon: float, last_round: str | None) -> FloatArray:
-    own = kind.calibrate(
-        mechanism, rounds, epsilon, DELTA, {"capacity": CAPACITY, "rho": 1.0, "last_round": last_round}, DIMENSION
-    )
-    return calibrate(mechanism, rounds, epsilon, DELTA, dimension=DIMENSION) if own is None else own
+def noise(mechanism: str, rounds: int, epsilon: float) -> FloatArray:
+    return calibrate(mechanism, rounds, epsilon, DELTA, dimension=DIMENSION)
 
 
 def accuracy(path: str, seeds: int, sizes: Sequence[int], names: Sequence[str]) -> list[dict[str, Any]]:
@@ -161,7 +164,7 @@ def one(path: str, seeds: int, agents: int, name: str, epsilon: float) -> dict[s
     chosen: dict[str, Any] = dict(by_size[agents, epsilon])
     rounds = int(chosen.pop("rounds"))
     learning = {"capacity": CAPACITY, "rho": 0.0175, "finish": True, "kappa": FINISH} | chosen | extra
-    multipliers = noise(kind, mechanism, rounds, epsilon, extra.get("last_round"))
+    multipliers = noise(mechanism, rounds, epsilon)
     average, last, finish, spent = [], [], [], 0.0
     for seed in range(seeds):
         census = Census(path, agents, seed)
@@ -170,7 +173,7 @@ def one(path: str, seeds: int, agents: int, name: str, epsilon: float) -> dict[s
             # The printed scale exceeds what the true sensitivities need: shrink it to the same total.
             scale = _shrink(census.agents(kind, learning, rounds, mechanism, multipliers)[0], rounds, epsilon)
         try:
-            members, seen = census.run(kind, learning, rounds, mechanism, scale * multipliers, seed)
+            members, seen = census.run(kind, learning, rounds, mechanism, scale * multipliers, seed, epsilon)
         except (ValueError, ArithmeticError) as error:
             return {"failed": str(error)}
         average.append(census.accuracy(by_round(seen, agents, rounds).mean(axis=(0, 1))))

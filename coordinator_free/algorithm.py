@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from coordinator_free.agent import Agent
+from coordinator_free.agent import Agent, Setting
 from coordinator_free.release import FloatArray
 from coordinator_free.settings import Settings
 
@@ -143,6 +143,26 @@ class Algorithm(Agent):
     ) -> FloatArray | None:
         """The noise multipliers that a total budget buys; None: those that the mechanism's family has."""
         return None
+
+    @classmethod
+    def own_noise(cls, learning: Mapping[str, Any]) -> bool:  # noqa: ARG003
+        """Whether an agent's noise rests on its own public numbers: `buy` then takes the place of `calibrate`."""
+        return False
+
+    @classmethod
+    def buy(cls, setting: Setting, records: int, budget: tuple[float, float]) -> tuple[FloatArray, Mapping[str, Any]]:
+        """The multipliers that a total budget buys one agent, and learning parameters that belong to them.
+
+        Parameters
+        ----------
+        setting
+            All that is public of the agent, without rows and multipliers.
+        records
+            Its size.
+        budget
+            (epsilon, delta) of all its releases.
+        """
+        raise NotImplementedError
 
     @classmethod
     def foresee(cls, learning: Mapping[str, Any], updates: int, network: Network) -> tuple[str, ...]:  # noqa: ARG003

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -364,6 +364,12 @@ def _composed(others: _Counts, mu: float, delta: float, *, planes: bool) -> floa
     from coordinator_free.privacy import loss_distribution as losses
     from coordinator_free.privacy.composition import composed_epsilon
 
+    certain = sum(count * kind.jacobian for kind, count in others if planes and kind.family in OBJECTIVES)
+    if planes:  # what the Jacobian loses is certain: rounds that differ in it alone are of one kind
+        alike: Counter[Kind] = Counter()
+        for kind, count in others:
+            alike[replace(kind, jacobian=0.0) if kind.family in OBJECTIVES else kind] += count
+        others = tuple(sorted(alike.items()))
     releases = sum(count for _, count in others) + (mu > 0.0)
     variance = mu * mu + sum(count * kind.spread(planes) ** 2 for kind, count in others)
     step = math.sqrt(variance) / max(_FEWEST_STEPS, _STEPS * math.sqrt(releases))
@@ -379,5 +385,4 @@ def _composed(others: _Counts, mu: float, delta: float, *, planes: bool) -> floa
         return math.inf
     if mu > 0.0:
         parts.append((losses.gaussian(1.0 / mu, step), 1))
-    certain = sum(count * kind.jacobian for kind, count in others if planes and kind.family in OBJECTIVES)
     return certain + composed_epsilon(parts, delta)

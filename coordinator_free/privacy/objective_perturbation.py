@@ -8,7 +8,8 @@ hold here:
   1 + c1 R^2 / k, k = m w / C (matrix determinant lemma; the bound is attained). The factors of Zhang and Zhu (2017),
   squared, and of Zhang, Khalili and Liu (2018), exp(2.8 c1/k), are looser.
 - With noise of density ~ exp(-|e|_2 / scale) one release is pure (`jacobian` + sensitivity / scale)-differentially
-  private. The shift depends on the release, so no tighter privacy loss than this pure one is claimed.
+  private. The shift depends on the release, but stays in the plane of two records, and the noise's law there bounds
+  the privacy loss of several releases (`coordinator_free.privacy.loss_distribution.plane_gamma`).
 """
 
 from __future__ import annotations
@@ -118,10 +119,19 @@ class ObjectivePerturbation:
             raise MechanismError(f"not a mechanism's description: {dict(description)!r}") from error
 
 
+def curved(largest: float, per_curvature: float, w: float) -> tuple[float, float]:
+    """(Phi, the Jacobian's loss): the curvature to add to ``w`` so that the loss is at most ``largest``.
+
+    ``per_curvature`` is as in `penalised`.
+    """
+    jacobian = math.log1p(per_curvature / w)
+    return (0.0, jacobian) if jacobian <= largest else (per_curvature / math.expm1(largest) - w, largest)
+
+
 def penalised(
     sensitivity: float, epsilon: float, per_curvature: float, w: float, dimension: int
 ) -> tuple[float, ObjectivePerturbation]:
-    """For dual variable perturbation at ``epsilon`` a round: (Phi, the mechanism) (Zhang and Zhu 2017, Theorem 1).
+    """For dual variable perturbation at a pure ``epsilon`` a round: (Phi, the mechanism) (Zhang and Zhu 2017, Thm. 1).
 
     ``per_curvature`` is c1 R^2 C / m, so that c1 R^2 / k = per_curvature / (w + Phi). If epsilon exceeds the Jacobian's
     loss without it, Phi = 0 and the noise gets the rest; otherwise Phi is such that each gets one half. The printed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -83,21 +83,8 @@ def facts(configuration: Configuration, *, observers: bool = False) -> dict[str,
         "theorem_alone": _theorem_alone(charged, totals[worst].epsilon, delta),
         "agents": [_agent(preparation, agent, plans[agent]) for agent in _sizes(preparation, list(plans))],
         "updates_compared": [_compared(configuration, preparation, count) for count in _counts(configuration)],
-        "on_these_data": _on_these_data(preparation, planned),
         "warnings": list(preparation.warnings),
     }
-
-
-def _on_these_data(
-    preparation: Preparation, planned: Mapping[int, Sequence[Mechanism | None]]
-) -> dict[str, Any] | None:
-    """What earlier runs spent on the same records, and the total with this run; None where no run was noted yet."""
-    from node.dealing.reservation import spent_before
-    from node.folder.plain import plain
-
-    run = Path("runs") / preparation.configuration.run.name
-    found = spent_before(preparation, [planned[agent] for agent in range(preparation.agents)], run)
-    return None if found is None else {"earlier_runs": plain(found.runs), "together": plain(found.together)}
 
 
 def _agent_of(preparation: Preparation, agent: int) -> Algorithm:
@@ -212,20 +199,28 @@ def _counts(configuration: Configuration) -> list[int]:
 
 
 def _compared(configuration: Configuration, preparation: Preparation, updates: int) -> dict[str, Any]:
-    from coordinator_free.privacy.allocation import AllocationError
-    from node.dealing.plan import multipliers
-
     clock = configuration.clock.model_copy(update={"updates": updates})
     try:
-        bought = multipliers(configuration.model_copy(update={"clock": clock}), preparation.dealt.dimension)
-    except AllocationError as error:
+        last = _last_multiplier(replace(preparation, configuration=configuration.model_copy(update={"clock": clock})))
+    except ValueError as error:
         return {"updates": updates, "multiplier": None, "epsilon": None, "refused": str(error)}
-    last = float(bought[-1])
     return {
         "updates": updates,
         "multiplier": last,
         "epsilon": None if configuration.privacy.mechanism == "gaussian" else 1.0 / last,
     }
+
+
+def _last_multiplier(preparation: Preparation) -> float:
+    """Of the last charged release; where each agent buys its own noise, of an agent with the most records."""
+    from node.dealing.plan import multipliers
+
+    bought = multipliers(preparation.configuration, preparation.dealt.dimension)
+    if len(bought):
+        return float(bought[-1])
+    largest = max(range(preparation.agents), key=lambda agent: preparation.dealt.shards[agent].records)
+    last = [mechanism for mechanism in _plan(preparation, largest, _agent_of(preparation, largest)) if mechanism][-1]
+    return last.multiplier
 
 
 def _show(found: dict[str, Any], console: Console) -> None:
@@ -234,7 +229,6 @@ def _show(found: dict[str, Any], console: Console) -> None:
         f"releases of each agent; the unit of privacy is [bold]{found['record']}[/]"
     )
     _show_total(found, console)
-    _show_on_these_data(found["on_these_data"], console)
     for place, release in found["release"].items():
         cost = "no epsilon of its own" if release["epsilon"] is None else f"epsilon {_number(release['epsilon'])}"
         console.print(
@@ -288,22 +282,6 @@ def _show_total(found: dict[str, Any], console: Console) -> None:
         f"for accounting elsewhere: zCDP rho {_number(total['zcdp_rho'])}, GDP mu {_number(total['gdp_mu'])} "
         f"({total['conversion']})"
     )
-
-
-def _show_on_these_data(known: dict[str, Any] | None, console: Console) -> None:
-    if known is None or (known["together"]["runs"] < 2 and known["together"]["limit"] is None):
-        return
-    together, earlier = known["together"], len(known["earlier_runs"])
-    if together["epsilon"] is None:
-        told = "no bound: releases without noise are among them"
-    else:
-        told = (
-            f"epsilon {together['epsilon']:.4g} at delta {together['delta']:.3g}, for {together['records']} of "
-            f"{together['of']} records"
-        )
-    runs = f"with {earlier} earlier run{'s' if earlier > 1 else ''} on these data" if earlier else "on these data"
-    limit = "" if together["limit"] is None else f"; privacy.total_epsilon = {together['limit']:g}"
-    console.print(f"[bold]{runs}: {told}[/]{limit}", soft_wrap=True)
 
 
 def _show_other_observers(seen: dict[str, Any], console: Console) -> None:

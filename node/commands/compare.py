@@ -35,7 +35,6 @@ def compare(
 
     Example: sottovoce compare examples/schools.toml examples/schools-no-privacy.toml --seeds 5
     """
-    from node.dealing.reservation import note_figures
     from node.experiments.compare import check, named, parquet, picture
     from node.experiments.compare import compare as run_all
     from node.experiments.trial import WORLDS, TrialError
@@ -44,10 +43,7 @@ def compare(
         raise TrialError(f"--world {world}: accepted are {' and '.join(WORLDS)}")
     configurations = named(configs, override or [])
     check(configurations)
-    some = next(iter(configurations.values()))
-    first = some.run.seed or 0
-    if world == "twin":  # runs over processes are noted one by one
-        note_figures(some, "compare")
+    first = next(iter(configurations.values())).run.seed or 0
     folder = (out or Path("runs") / time.strftime("compare-%Y%m%dT%H%M%S")).absolute()
     console = Console(stderr=True, highlight=False)
     with console.status("comparing ...") as status:

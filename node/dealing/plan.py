@@ -42,14 +42,16 @@ def arrangement(configuration: Configuration, graph: Network, sizes: Sequence[in
 
 
 def multipliers(configuration: Configuration, dimension: int) -> FloatArray:
-    """One noise scale for each charged release, in units of its sensitivity; empty without a mechanism."""
-    privacy = configuration.privacy
-    if not configuration.private:
+    """One noise scale for each charged release, in units of its sensitivity.
+
+    Empty without a mechanism, and where each agent buys its own (`Algorithm.own_noise`).
+    """
+    privacy, chosen = configuration.privacy, algorithm(configuration.learning.algorithm)
+    if not configuration.private or chosen.own_noise(configuration.learning.given()):
         return np.empty(0)
     from coordinator_free.privacy.accounting import calibrate
 
     assert privacy.epsilon is not None
-    chosen = algorithm(configuration.learning.algorithm)
     bought = chosen.calibrate(
         privacy.mechanism,
         configuration.clock.updates,

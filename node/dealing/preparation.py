@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from node.dealing.plan import arrangement, foreseen, multipliers, release_dimens
 from node.dealing.rows import deal_data
 from node.faults.joins_and_leaves import Membership, membership
 from node.folder.public import NetworkNumbers, PublicNumbers
-from node.folder.shard import Rows
+from node.folder.shard import Rows, setting
 
 if TYPE_CHECKING:
     from node.data import Dealt
@@ -94,6 +94,16 @@ class Preparation:
 
     def public(self, agent: int) -> PublicNumbers:
         """The public numbers of one agent, without those of one run (its id and digests)."""
+        numbers, budget = self._without_own_noise(agent), self.budget(agent)
+        chosen = algorithm(numbers.algorithm)
+        if budget is None or budget[0] == 0 or not chosen.own_noise(numbers.learning):
+            return numbers
+        nothing = np.empty((0, numbers.dimension)), np.empty(0)
+        multipliers, more = chosen.buy(setting(Rows(*nothing, *nothing), numbers, b""), numbers.records, budget)
+        bought = tuple(float(m) for m in multipliers)
+        return replace(numbers, multipliers=bought, learning={**numbers.learning, **more})
+
+    def _without_own_noise(self, agent: int) -> PublicNumbers:
         c, rows, budget = self.configuration, self.dealt.shards[agent], self.budget(agent)
         bought = self._bought[budget] if budget is not None and self.own_budgets else self.multipliers
         learning = {**c.learning.given(), "agents": self.agents, "seed": self.seed}

@@ -4,9 +4,8 @@
 
 The noise has density ~ exp(-zeta m/C |e|). Replacing one record moves the linear term by at most 2 C L / m_i, and the
 Jacobian costs ln(1 + c1 R^2/k); so a round is pure ln(1 + c1 R^2/k) + 2 L zeta. The printed algorithm takes twice this
-zeta for the same claim (`coordinator_free.privacy.objective_perturbation.penalised`).
-
-A multiplier is 1 / (the round's pure epsilon).
+zeta for the same claim (`coordinator_free.privacy.objective_perturbation.penalised`). Over several rounds the noise
+loses much less than its pure share: each agent's noise is chosen by the accountant (`PerturbedRounds.buy`).
 """
 
 from __future__ import annotations
@@ -14,14 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from coordinator_free.agents.admm.admm import Admm
+import numpy as np
+
+from coordinator_free.agent import Setting
+from coordinator_free.agents.admm.perturbed_rounds import PerturbedRounds
 from coordinator_free.algorithm import Attack
 from coordinator_free.privacy.mechanism import Mechanism
-from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation, penalised
+from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
 from coordinator_free.release import FloatArray
 
 
-class DualPerturbation(Admm):
+class DualPerturbation(PerturbedRounds):
     """One agent of dual variable perturbation; parameters as in `Admm`, mechanism "gamma-norm"."""
 
     name: ClassVar[str] = "dvp"
@@ -29,19 +31,21 @@ class DualPerturbation(Admm):
     allocates: ClassVar[bool] = False
     attacked_by: ClassVar[Attack] = Attack.OBJECTIVES
 
-    @staticmethod
-    def calibrate(
-        mechanism: str,  # noqa: ARG004
-        releases: int,
-        epsilon: float,
-        delta: float,
-        learning: Mapping[str, Any],  # noqa: ARG004
-        dimension: int,  # noqa: ARG004
-    ) -> FloatArray | None:
-        """The multipliers that a total budget buys: rounds are pure, so they compose as such."""
-        from coordinator_free.privacy.pure_budget import calibrate_pure
+    adds_curvature: ClassVar[bool] = True
+    """Whether a round adds curvature where its Jacobian would lose too much."""
 
-        return calibrate_pure(releases, epsilon, delta)
+    @classmethod
+    def own_noise(cls, learning: Mapping[str, Any]) -> bool:  # noqa: ARG003
+        return True
+
+    @classmethod
+    def bought(
+        cls, setting: Setting, budget: tuple[float, float], jacobians: list[float]
+    ) -> tuple[FloatArray, float] | None:
+        from coordinator_free.privacy.objective_budget import buy_rounds
+
+        found = buy_rounds(jacobians, *budget, setting.dimension, adds_curvature=cls.adds_curvature)
+        return None if found is None else (np.full(setting.updates, found.multiplier), found.jacobian)
 
     def _next_release(self, index: int) -> FloatArray:
         linear, phi = self._linear(index), 0.0
@@ -54,15 +58,7 @@ class DualPerturbation(Admm):
         return vector if self._setting.mechanism == "none" else self._on_grid(vector)
 
     def _perturbation(self, index: int) -> tuple[float, ObjectivePerturbation]:
-        loss = self._problem.loss
-        per_curvature = loss.curvature_bound * self.row_bound**2 * self._capacity / self._problem.records
-        return penalised(
-            self._gradient_shift(),
-            1.0 / float(self._setting.multipliers[index]),
-            per_curvature,
-            self.curvature(index),
-            self._setting.dimension,
-        )
+        return self._perturbed(index, self._gradient_shift())
 
     def charge(self, index: int) -> Mechanism | None:
         return self._perturbation(index)[1] if self._private else None

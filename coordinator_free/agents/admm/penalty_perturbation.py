@@ -4,8 +4,6 @@ The noise enters as 2 eta_i(t) N_i e . f (Eq. 24 and 25) with e of density ~ exp
 another name for the rate, alpha = zeta eta N m / C, and without its extra penaliser. A round is pure
 ln(1 + c1 R^2/k) + C L alpha / (eta N m), k = m/C (rho_i + 2 eta N). The printed round cost, C (1.4 c1 + alpha) /
 (eta N m) (Eq. 26), is `published_cost`.
-
-A multiplier is 1 / (the round's pure epsilon).
 """
 
 from __future__ import annotations
@@ -22,8 +20,11 @@ class PenaltyPerturbation(DualPerturbation):
 
     name: ClassVar[str] = "pp"
     varying_penalty: ClassVar[bool] = True
+    adds_curvature: ClassVar[bool] = False
 
     def _perturbation(self, index: int) -> tuple[float, ObjectivePerturbation]:
+        if self._largest_jacobian is not None:
+            return super()._perturbation(index)
         curvature = self._problem.records / self._capacity * self.curvature(index)  # k
         jacobian = jacobian_loss(self._problem.loss.curvature_bound, self.row_bound, curvature)
         epsilon = 1.0 / float(self._setting.multipliers[index])

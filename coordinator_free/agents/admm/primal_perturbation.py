@@ -12,8 +12,7 @@ Two forms (``pvp_form``):
   which lies above D(t) for every t; the charge says D(t). The sign of the correction makes the agent's own noise come
   back as +2 eta N e: this form diverges at the paper's constants. It is here to be measured.
 
-With ``last_round = "dvp"`` the last round perturbs the dual instead (Algorithm 3, lines 14 and 15): its multiplier is
-1 / (its pure epsilon).
+With ``last_round = "dvp"`` the last round perturbs the dual instead (Algorithm 3, lines 14 and 15).
 """
 
 from __future__ import annotations
@@ -26,11 +25,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.admm.admm import Admm, AdmmSettings
+from coordinator_free.agents.admm.admm import AdmmSettings
+from coordinator_free.agents.admm.perturbed_rounds import PerturbedRounds
 from coordinator_free.privacy.families import mechanism
 from coordinator_free.privacy.mechanism import GRID, Mechanism, boxed
 from coordinator_free.privacy.mechanisms import GammaNorm, Gaussian
-from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation, penalised
+from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
 from coordinator_free.release import FloatArray
 from coordinator_free.settings import Settings
 
@@ -50,7 +50,7 @@ class PrimalPerturbationSettings(AdmmSettings):
         return 'with learning.last_round = "dvp" all rounds but the last share the budget evenly'
 
 
-class PrimalPerturbation(Admm):
+class PrimalPerturbation(PerturbedRounds):
     """One agent of primal variable perturbation. Mechanism "gaussian" or "gamma-norm"."""
 
     name: ClassVar[str] = "pvp"
@@ -65,16 +65,17 @@ class PrimalPerturbation(Admm):
         self._minimiser = np.zeros(setting.dimension)
         super().__init__(setting)
 
-    @staticmethod
-    def calibrate(
-        mechanism: str, releases: int, epsilon: float, delta: float, learning: Mapping[str, Any], dimension: int
-    ) -> FloatArray | None:
-        """The multipliers that a total budget buys where the last round differs; None: as for any mechanism."""
-        if PrimalPerturbationSettings.of(learning).last_round != "dvp":
-            return None
-        from coordinator_free.privacy.pure_budget import calibrate_with_pure_end
+    @classmethod
+    def own_noise(cls, learning: Mapping[str, Any]) -> bool:
+        return PrimalPerturbationSettings.of(learning).last_round == "dvp"
 
-        return calibrate_with_pure_end(mechanism, releases, epsilon, delta, dimension)
+    @classmethod
+    def bought(
+        cls, setting: Setting, budget: tuple[float, float], jacobians: list[float]
+    ) -> tuple[FloatArray, float] | None:
+        from coordinator_free.privacy.objective_budget import buy_with_a_last
+
+        return buy_with_a_last(setting.mechanism, setting.updates, jacobians[-1], *budget, setting.dimension)
 
     def _anchor(self) -> FloatArray:
         if not self._as_published:
@@ -108,14 +109,11 @@ class PrimalPerturbation(Admm):
         return minimiser if self._setting.mechanism == "none" else self._on_grid(minimiser)
 
     def _perturbation(self, index: int) -> tuple[float, ObjectivePerturbation]:
-        loss = self._problem.loss
-        per_curvature = loss.curvature_bound * self.row_bound**2 * self._capacity / self._problem.records
         shift = self._gradient_shift()
         if self._as_published and index > 0:
             # As printed it starts from the unreleased minimiser, which moves too.
             shift += self._penalties[index] * len(self._place) * self.sensitivity(index - 1)
-        epsilon = 1.0 / float(self._setting.multipliers[index])
-        return penalised(shift, epsilon, per_curvature, self.curvature(index), self._setting.dimension)
+        return self._perturbed(index, shift)
 
     def sensitivity(self, index: int) -> float:
         """Of the exact minimiser of round ``index`` given all earlier releases, in L2."""

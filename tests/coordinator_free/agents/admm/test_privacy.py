@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -20,13 +20,14 @@ from coordinator_free.agent import Setting
 from coordinator_free.agents.admm.admm import Admm, AdmmError
 from coordinator_free.agents.admm.dual_perturbation import DualPerturbation
 from coordinator_free.agents.admm.penalty_perturbation import PenaltyPerturbation, published_cost, round_cost
+from coordinator_free.agents.admm.perturbed_rounds import PerturbedRounds
 from coordinator_free.agents.admm.primal_perturbation import PrimalPerturbation
-from coordinator_free.privacy.accounting import total
+from coordinator_free.privacy.accounting import binomial, total
 from coordinator_free.privacy.families import from_description
 from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.privacy.noise import Stream
+from coordinator_free.privacy.objective_budget import buy_rounds
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation, penalised
-from coordinator_free.privacy.pure_budget import calibrate_pure, calibrate_with_pure_end, pure
 from coordinator_free.problem.losses import LOGISTIC
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray, Release
@@ -349,24 +350,85 @@ def test_the_published_form_has_the_printed_scale() -> None:
 # --- budgets ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
-@pytest.mark.parametrize("releases", [1, 20, 100])
-def test_pure_rounds_spend_their_budget_and_no_more(releases: int, epsilon: float) -> None:
-    multipliers = calibrate_pure(releases, epsilon, 1e-5)
-    spent = total([pure(1.0 / m) for m in multipliers], 1e-5).epsilon
-    assert epsilon * (1.0 - 1e-3) <= spent <= epsilon
-    assert len(multipliers) == releases
+BUDGETS: list[tuple[type[PerturbedRounds], str, dict[str, Any]]] = [
+    (DualPerturbation, "gamma-norm", {}),
+    (DualPerturbation, "gamma-norm", {"penalty": 0.01}),
+    (PenaltyPerturbation, "gamma-norm", {"penalty": 40.0, "penalty_growth": 1.02}),
+    (PrimalPerturbation, "gaussian", {"last_round": "dvp"}),
+    (PrimalPerturbation, "gamma-norm", {"last_round": "dvp"}),
+]
 
 
-def test_a_last_round_of_another_kind_fits_the_budget() -> None:
-    setting = one(PrimalPerturbation, "gaussian", {"last_round": "dvp"}, updates=6)
-    multipliers = calibrate_with_pure_end("gaussian", 6, 1.0, 1e-5, 3)
-    agent = PrimalPerturbation(replace(setting, multipliers=multipliers))
-    charges = [agent.charge(t) for t in range(6)]
+def bought(
+    kind: type[PerturbedRounds], mechanism: str, extra: dict[str, Any], epsilon: float, delta: float, updates: int
+) -> tuple[PerturbedRounds, list[ObjectivePerturbation]]:
+    setting = one(kind, mechanism, extra, dimension=11, updates=updates)
+    multipliers, more = kind.buy(setting, 12, (epsilon, delta))
+    agent = kind(replace(setting, multipliers=multipliers, learning={**setting.learning, **more}))
+    charges = [charge for charge in (agent.charge(t) for t in range(updates)) if charge is not None]
+    return agent, cast("list[ObjectivePerturbation]", charges)
+
+
+@pytest.mark.parametrize(("kind", "mechanism", "extra"), BUDGETS)
+@pytest.mark.parametrize(("epsilon", "updates"), [(1.0, 6), (4.0, 1)])
+def test_rounds_spend_their_budget_and_no_more(
+    kind: type[PerturbedRounds], mechanism: str, extra: dict[str, Any], epsilon: float, updates: int
+) -> None:
+    delta = 1e-5
+    agent, charges = bought(kind, mechanism, extra, epsilon, delta, updates)
+    assert 0.99 * epsilon <= total(charges, delta).epsilon <= epsilon
     assert isinstance(charges[-1], ObjectivePerturbation)
-    assert 0.99 <= total(charges, 1e-5).epsilon <= 1.0
-    # Without the charge of the last round the books would show less.
-    assert total(charges[:-1], 1e-5).epsilon < 0.95
+    # Noise of half the scale is over the budget.
+    halved = [replace(charge, scale=charge.scale / 2.0) for charge in charges]
+    assert total(halved, delta).epsilon > 1.2 * epsilon
+    # No release was made with less noise than its charge says: the agent's own rounds have these mechanisms.
+    phi, last = agent._perturbation(updates - 1)  # type: ignore[attr-defined]
+    assert last == charges[-1]
+    assert phi >= 0.0
+    curvature = agent.curvature(updates - 1) + phi
+    assert last.jacobian == pytest.approx(math.log1p(agent._per_curvature(12) / curvature), rel=1e-9)
+
+
+def test_without_delta_rounds_add_up() -> None:
+    _, charges = bought(DualPerturbation, "gamma-norm", {}, 2.0, 0.0, 4)
+    assert sum(charge.epsilon for charge in charges) == pytest.approx(2.0, rel=1e-2)
+    assert sum(charge.epsilon for charge in charges) <= 2.0
+
+
+def test_curvature_is_added_where_jacobians_would_take_more_than_their_share() -> None:
+    agent, charges = bought(DualPerturbation, "gamma-norm", {"penalty": 0.01}, 1.0, 1e-5, 6)
+    assert sum(agent.jacobians(12)) > 0.5
+    assert sum(charge.jacobian for charge in charges) == pytest.approx(0.5)
+    agent, charges = bought(DualPerturbation, "gamma-norm", {"penalty": 40.0}, 1.0, 1e-5, 6)
+    assert sum(charge.jacobian for charge in charges) == pytest.approx(sum(agent.jacobians(12)))
+
+
+def test_penalty_perturbation_names_a_penalty_that_is_too_small() -> None:
+    with pytest.raises(AdmmError, match=r"learning\.penalty: with 12 records .* take a larger penalty"):
+        bought(PenaltyPerturbation, "gamma-norm", {}, 0.1, 1e-5, 6)
+
+
+def test_the_noise_is_never_more_than_by_pure_composition() -> None:
+    """Pure rounds of equal epsilon, composed as such, and the rule of the published algorithm."""
+    for jacobian, rounds, epsilon in ((0.01, 20, 1.0), (0.09, 5, 1.0), (0.1, 20, 5.0)):
+        low, high = epsilon / rounds, epsilon
+        for _ in range(30):
+            middle = (low + high) / 2.0
+            low, high = (middle, high) if binomial(middle, rounds, 1e-5) <= epsilon else (low, middle)
+        found = buy_rounds([jacobian] * rounds, epsilon, 1e-5, 105, adds_curvature=True)
+        assert found is not None
+        assert found.multiplier < 0.5 / (low - jacobian if low > jacobian else low / 2.0)
+
+
+def test_agents_of_nearly_equal_sizes_need_one_search() -> None:
+    found = {buy_rounds([jacobian] * 5, 1.0, 1e-5, 7, adds_curvature=True) for jacobian in (0.0401, 0.04011, 0.0402)}
+    assert len({one.multiplier for one in found if one is not None}) == 1
+
+
+def test_agents_without_records_need_no_noise() -> None:
+    setting = one(DualPerturbation, "gamma-norm", {})
+    multipliers, _ = DualPerturbation.buy(setting, 0, (1.0, 1e-5))
+    assert len(multipliers) == setting.updates
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------
