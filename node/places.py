@@ -11,6 +11,9 @@ from pathlib import Path
 EAVESDROPPER = "eavesdropper"
 """The name of the eavesdropper in files and folders, beside those of the agents."""
 
+HANDED_OVER = "handed-over"
+"""Marks a run's folder whose files were moved to parts; it stays when they are gathered again."""
+
 
 def agent_name(agent: int) -> str:
     """The name of agent ``agent`` in files and folders."""

@@ -8,7 +8,7 @@
 Rules that hold here:
 - The whole budget of a run is reserved here, on the disk, before its folder is in its place: nothing was sent yet.
 - A reservation is settled down to what the ledgers hold once no agent of the run holds one. A ledger that cannot be
-  read, or that is held, keeps its reservation.
+  read, or that is held, keeps its reservation; so does the copy of one in a part, until its agent has finished.
 - Folders have mode 0700, files 0600. An entry is never left out: one that cannot be read is an error.
 """
 
@@ -33,10 +33,11 @@ from coordinator_free.privacy.families import from_description
 from coordinator_free.privacy.ledger import LedgerError
 from coordinator_free.privacy.mechanism import Mechanism, MechanismError
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
+from node.folder.counted import read_counted
 from node.folder.ledger import LedgerFile
 from node.folder.manifest import RunFolderError, read_json, read_manifest
 from node.folder.whole import write_synced
-from node.places import agent_folder
+from node.places import HANDED_OVER, agent_folder
 
 Digests = npt.NDArray[np.uint64]
 """Keyed digests of records, one each."""
@@ -256,9 +257,20 @@ def settled(entry: Entry, folder: Path, *, every_run: bool = False) -> Entry:
     An agent whose ledger cannot be read keeps its reservation.
     """
     run = None if every_run else entry.run
-    charged = [_charged(folder, agent, run, part) for agent, part in enumerate(entry.parts)]
+    charged = [
+        _charged(folder, agent, run, part) if _has_ended(folder, agent) else None
+        for agent, part in enumerate(entry.parts)
+    ]
     parts = tuple(found or part for part, found in zip(entry.parts, charged, strict=True))
     return replace(entry, parts=parts, settled=None not in charged)
+
+
+def _has_ended(folder: Path, agent: int) -> bool:
+    """Whether the ledger in ``folder`` is all that the agent charges: of a run in parts it is a copy."""
+    if not (folder / HANDED_OVER).exists():
+        return True
+    counted = read_counted(folder, agent)
+    return counted is not None and counted.code == 0
 
 
 def _charged(folder: Path, agent: int, run: str | None, part: Part) -> Part | None:

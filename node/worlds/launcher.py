@@ -25,6 +25,7 @@ from node.configuration.sections import Configuration
 from node.faults.injector import Faults
 from node.folder.endings import ending, failure
 from node.folder.manifest import read_manifest
+from node.folder.registry import settle
 from node.folder.status import State, read_overheard, read_status
 from node.folder.watch import Watch
 from node.places import EAVESDROPPER, agent_folder
@@ -260,6 +261,8 @@ def run_in_processes(
         watch = cluster.watch(show)
     except BaseException:
         cluster.stop()
+        settle(folder)
         raise
     cluster.close()
+    settle(folder)
     return watch

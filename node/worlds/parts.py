@@ -18,7 +18,7 @@ from node.folder.endings import Failure, failures_of
 from node.folder.keys import AGENT_KEY, EAVESDROPPER_KEY, PUBLIC_KEYS
 from node.folder.manifest import read_manifest
 from node.folder.whole import copy_whole
-from node.places import EAVESDROPPER, agent_folder, agent_name, shard_path
+from node.places import EAVESDROPPER, HANDED_OVER, agent_folder, agent_name, shard_path
 from node.traffic.run_logs import logs_of
 
 PUBLIC = ("config.toml", "topology.graphml", "manifest.json")
@@ -27,8 +27,6 @@ OWN = ("ledger.jsonl", "secret")
 """The files that an agent's folder begins with."""
 VERDICT = "eavesdropper.json"
 """The eavesdropper's verdict, written when it ends."""
-_HANDED_OVER = "handed-over"
-"""Marks a run's folder whose files were moved to the parts; it stays when files are gathered again."""
 _LEFT = ("ledger.jsonl", "secret", "journal.bin", "final.npz", "final.json")
 
 
@@ -49,7 +47,7 @@ def hand_over(run: Path, parts: Path) -> None:
     PartsError
         If a part cannot be written or holds another ledger.
     """
-    if (run / _HANDED_OVER).exists():
+    if (run / HANDED_OVER).exists():
         return
     agents = read_manifest(run).agents
     try:
@@ -67,7 +65,7 @@ def hand_over(run: Path, parts: Path) -> None:
         for folder in (run / "shards", run / "agents"):
             if folder.exists() and not any(folder.iterdir()):
                 folder.rmdir()
-        (run / _HANDED_OVER).touch(mode=0o644)
+        (run / HANDED_OVER).touch(mode=0o644)
     except PermissionError as error:
         raise PartsError(
             f"part {error.filename} cannot be written by user {os.getuid()}: {error.strerror}; accepted is a folder of "

@@ -22,7 +22,7 @@ from node.folder.build import same_build
 from node.folder.counted import read_counted
 from node.folder.manifest import Manifest, read_manifest
 from node.folder.watch import Watch
-from node.places import agent_folder, shard_path
+from node.places import HANDED_OVER, agent_folder, shard_path
 from node.traffic.run_logs import logs_of
 from node.worlds import launcher, limits, steps
 from node.worlds.orphan import end_left, running_zygote
@@ -77,7 +77,7 @@ class Resumption:
     def check(self) -> None:
         """Raise `ConfigurationError` with the reason why the run cannot go on, if there is one."""
         folder = self.folder
-        if (folder / "handed-over").exists():
+        if (folder / HANDED_OVER).exists():
             raise ConfigurationError(
                 f"{folder} was dealt in parts: start its agents again where their parts are (sottovoce agent, or "
                 "docker compose up); each goes on from its own ledger"

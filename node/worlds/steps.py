@@ -21,6 +21,7 @@ from node.configuration.sections import Configuration
 from node.exit_codes import ExitCode
 from node.folder.endings import failure_lines
 from node.folder.manifest import Manifest
+from node.folder.registry import settle
 from node.folder.watch import Watch, write_watch
 from node.plug_ins import without_here
 
@@ -65,7 +66,10 @@ def run_in_twin(folder: Path) -> Watch:
         As `deal`.
     """
     began = time.monotonic()
-    _step("the twin", "node.worlds.twin", folder)
+    try:
+        _step("the twin", "node.worlds.twin", folder)
+    finally:
+        settle(folder)
     return Watch(ready_s=0.0, wall_s=time.monotonic() - began, world="twin")
 
 

@@ -192,6 +192,17 @@ def test_a_run_is_settled_to_what_its_ledgers_hold(file: Path, tmp_path: Path) -
     }
 
 
+def test_a_copy_of_a_ledger_settles_nothing_before_its_agent_has_finished(file: Path, tmp_path: Path) -> None:
+    dealt(tmp_path / "a", table(file))
+    charge(tmp_path / "a", 2)
+    (tmp_path / "a" / "handed-over").touch()  # the ledgers here are copies of those in the parts
+    settle(tmp_path / "a")
+    entry = registry_of(file).entry(read_run(tmp_path / "a").run.hex())
+    assert entry is not None
+    assert not entry.settled
+    assert [sum((part.costs or {}).values()) for part in entry.parts] == [5, 5, 5, 5]
+
+
 def test_a_torn_charge_is_not_forgotten(file: Path, tmp_path: Path) -> None:
     dealt(tmp_path / "a", table(file))
     charge(tmp_path / "a", 1)

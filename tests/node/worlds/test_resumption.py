@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from coordinator_free.release import Release
+from node.audit.verify import verify
 from node.configuration.reading import from_table
 from node.configuration.refusals import ConfigurationError
 from node.dealing.folder import deal_run
@@ -15,6 +17,8 @@ from node.folder.ledger import LedgerFile
 from node.folder.registry import Registry, settle
 from node.folder.run import read_run
 from node.places import agent_folder
+from node.traffic.run_logs import releases_of
+from node.worlds import steps
 from node.worlds.resumption import resumed
 from tests.helpers.clusters import table
 
@@ -67,6 +71,37 @@ def test_a_finished_run_has_nothing_to_go_on_with(run: Path) -> None:
     run_twin(run)
     (run / "results.json").write_text("{}")
     assert "every agent has finished" in why_not(run)
+
+
+def test_an_interrupted_twin_makes_the_same_releases_again_and_charges_each_once(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from node.worlds import twin
+
+    sent, send = [], twin.TwinWorld._send
+
+    def interrupted(world: twin.TwinWorld, time: float, release: Release) -> None:
+        send(world, time, release)
+        sent.append(release)
+        if len(sent) == 60:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(twin.TwinWorld, "_send", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            twin.run_twin(run)
+    monkeypatch.setattr(steps, "run_in_twin", lambda folder: twin.run_twin(folder))
+    with resumed(run) as resumption:
+        assert resumption.in_twin
+        resumption.run_in_twin()
+    heard = releases_of(run)
+    for release in sent:
+        assert heard[release.sender, release.index][1].vector.tobytes() == release.vector.tobytes()
+    for agent in range(6):
+        with LedgerFile.read(agent_folder(run, agent) / "ledger.jsonl", None) as read:
+            charged = [index for charge in read.charges() for index in range(charge.first, charge.last + 1)]
+        assert charged == list(range(40))
+    assert verify(run).ok
 
 
 def test_an_algorithm_that_remembers_what_it_relayed_in_memory_is_refused_once_it_has_begun(tmp_path: Path) -> None:
