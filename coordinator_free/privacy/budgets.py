@@ -24,7 +24,7 @@ _ACCEPTED = f"from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
 def check_epsilon(epsilon: float) -> None:
     """Raise ValueError, which says what is accepted, for an epsilon that no noise can be found for."""
     if not epsilon > 0:
-        raise ValueError(f"should be greater than 0, {_ACCEPTED}")
+        raise ValueError("should be greater than 0")
     if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
         raise ValueError(f"should be {_ACCEPTED}")
 
