@@ -2,7 +2,7 @@
 
 Rules that hold here:
 - The agent's figures are never compared with the promise as a failure: the promise speaks of an observer of all
-  releases. Beside them stands epsilon towards this very agent, by the linear surrogate, where there is one.
+  releases. Beside them stands epsilon towards this very agent, where there is a figure for it.
 - A part that needs releases which the agent does not receive is named, and not done.
 """
 
@@ -20,6 +20,8 @@ from coordinator_free.attacks.inversion import InversionError
 from coordinator_free.attacks.likelihood_ratio import FreshNoise, environment
 from coordinator_free.attacks.neighbour_view import NeighbourView
 from coordinator_free.attacks.worst_case import Worst, worst_alternative
+from coordinator_free.privacy.analytic_gaussian import gaussian_mu
+from coordinator_free.privacy.observer import epsilons_of_a_sum
 from coordinator_free.privacy.observers import NoSurrogate, view
 from node.audit.attack import accounted
 from node.audit.evidence import Evidence
@@ -32,6 +34,8 @@ NOT_POSSIBLE = (
     "reconstruction needs the same",
     "guesses at masked sums need the vectors of all parties",
 )
+SURROGATE, MASKED = "a linear surrogate of the run", "the accounting of masked sums, for one agent of the sum"
+"""How epsilon towards an observer is found."""
 MOST_TARGETS = 4
 """Agents that are attacked where none is named: two neighbours of the observer, and two at two hops."""
 
@@ -106,30 +110,46 @@ class As:
 
     def report(self, results: Sequence[AgentAudit]) -> Part[ObserverReport]:
         """Epsilon of each agent towards the observer, and where an attack shows more than it."""
-        epsilons, why = self._epsilons()
+        by, epsilons, why = self._epsilons()
         notes = [
-            f"agent {a.agent}: attacked {a.attacked:.2f} is above epsilon {epsilons[a.agent] or 0.0:.2f} of the linear "
-            "surrogate: by chance, or because the surrogate is far from this run"
+            f"agent {a.agent}: attacked {a.attacked:.2f} is above epsilon {epsilons[a.agent] or 0.0:.2f} towards the "
+            f"observer ({by}): by chance, or because what it assumes does not hold for this run"
             for a in results
             if epsilons and a.attacked is not None and a.attacked > (epsilons[a.agent] or 0.0) + 1e-9
         ]
         hops = depths(self.evidence.run.network.weights, self.observer).tolist()
         not_possible = NOT_POSSIBLE if self.evidence.run.configuration.private else NOT_POSSIBLE[1:]
-        return Part(
-            ObserverReport(self.observer, tuple(hops), tuple(epsilons), why, not_possible),
-            notes=tuple(notes),
-        )
+        found = ObserverReport(self.observer, tuple(hops), by, tuple(epsilons), why, not_possible)
+        return Part(found, notes=tuple(notes))
 
-    def _epsilons(self) -> tuple[list[float | None], str]:
+    def _epsilons(self) -> tuple[str, list[float | None], str]:
+        """How epsilon towards the observer is found, and each agent's; or nothing, and why."""
         run, delta = self.evidence.run, self.evidence.delta
         if not run.configuration.private:
-            return [], "nothing is private"
+            return "", [], "nothing is private"
+        if run.configuration.privacy.observer == "sum":
+            return MASKED, self._of_masked_sums(), ""
         agents = [observed.code() for observed in self.evidence.agents]
         try:
             found = view(agents, run.configuration.clock.updates, run.network, delta, [self.observer]).of[0]
         except NoSurrogate as error:
-            return [], str(error)
-        return [None if np.isnan(epsilon) else float(epsilon) for epsilon in found], ""
+            return "", [], str(error)
+        return SURROGATE, [None if np.isnan(epsilon) else float(epsilon) for epsilon in found], ""
+
+    def _of_masked_sums(self) -> list[float | None]:
+        """Each agent's epsilon towards one that takes part in the sums and knows its own part of their noise."""
+        privacy, count = self.evidence.run.configuration.privacy, len(self.evidence.agents)
+        noisy = sum(self.evidence.records(agent) > 0 for agent in range(count))
+        found: list[float | None] = []
+        for agent in range(count):
+            own = accounted(self.evidence, agent, 0.95).accounted
+            if agent == self.observer or not own:
+                found.append(None)
+                continue
+            mu = gaussian_mu(own, self.evidence.delta)
+            seen = epsilons_of_a_sum(mu, self.evidence.delta, noisy, privacy.colluders, privacy.dropouts)["participant"]
+            found.append(seen if np.isfinite(seen) else None)
+        return found
 
     def _direct(self, chosen: Sequence[int], trials: int, record: int | None) -> dict[int, Attempt]:
         """The attacks of any audit, where the observer receives all that an agent's releases were made of."""

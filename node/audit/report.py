@@ -110,14 +110,15 @@ class ReconstructionReport:
 
 @dataclass(frozen=True)
 class ObserverReport:
-    """An audit as one agent: ``hops`` to each agent, and each one's ``epsilons`` towards it by the linear surrogate.
+    """An audit as one agent: ``hops`` to each agent, and each one's ``epsilons`` towards it, found ``by`` what.
 
-    ``epsilons`` is empty where there is no surrogate (``why``); None for the observer itself. ``not_possible``: the
+    ``epsilons`` is empty where there is no figure (``why``); None for the observer itself. ``not_possible``: the
     parts of an audit that need releases which the agent does not receive.
     """
 
     agent: int
     hops: tuple[int, ...]
+    by: str
     epsilons: tuple[float | None, ...]
     why: str
     not_possible: tuple[str, ...]
@@ -264,7 +265,7 @@ def _read(document: Mapping[str, Any]) -> Audit:
 
 def _observer(document: Mapping[str, Any]) -> ObserverReport:
     columns = {name: tuple(document[name]) for name in ("hops", "epsilons", "not_possible")}
-    return ObserverReport(agent=document["agent"], why=document["why"], **columns)
+    return ObserverReport(agent=document["agent"], by=document["by"], why=document["why"], **columns)
 
 
 def _reconstruction(one: Mapping[str, Any]) -> Reconstruction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -83,8 +84,21 @@ def facts(configuration: Configuration, *, observers: bool = False) -> dict[str,
         "theorem_alone": _theorem_alone(charged, totals[worst].epsilon, delta),
         "agents": [_agent(preparation, agent, plans[agent]) for agent in _sizes(preparation, list(plans))],
         "updates_compared": [_compared(configuration, preparation, count) for count in _counts(configuration)],
+        "on_these_data": _on_these_data(preparation, planned),
         "warnings": list(preparation.warnings),
     }
+
+
+def _on_these_data(
+    preparation: Preparation, planned: Mapping[int, Sequence[Mechanism | None]]
+) -> dict[str, Any] | None:
+    """What earlier runs spent on the same records, and the total with this run; None where no run was noted yet."""
+    from node.dealing.reservation import spent_before
+    from node.folder.plain import plain
+
+    run = Path("runs") / preparation.configuration.run.name
+    found = spent_before(preparation, [planned[agent] for agent in range(preparation.agents)], run)
+    return None if found is None else {"earlier_runs": plain(found.runs), "together": plain(found.together)}
 
 
 def _agent_of(preparation: Preparation, agent: int) -> Algorithm:
@@ -229,6 +243,7 @@ def _show(found: dict[str, Any], console: Console) -> None:
         f"releases of each agent; the unit of privacy is [bold]{found['record']}[/]"
     )
     _show_total(found, console)
+    _show_on_these_data(found["on_these_data"], console)
     for place, release in found["release"].items():
         cost = "no epsilon of its own" if release["epsilon"] is None else f"epsilon {_number(release['epsilon'])}"
         console.print(
@@ -282,6 +297,22 @@ def _show_total(found: dict[str, Any], console: Console) -> None:
         f"for accounting elsewhere: zCDP rho {_number(total['zcdp_rho'])}, GDP mu {_number(total['gdp_mu'])} "
         f"({total['conversion']})"
     )
+
+
+def _show_on_these_data(known: dict[str, Any] | None, console: Console) -> None:
+    if known is None or (known["together"]["runs"] < 2 and known["together"]["limit"] is None):
+        return
+    together, earlier = known["together"], len(known["earlier_runs"])
+    if together["epsilon"] is None:
+        told = "no bound: releases without noise are among them"
+    else:
+        told = (
+            f"epsilon {together['epsilon']:.4g} at delta {together['delta']:.3g}, for {together['records']} of "
+            f"{together['of']} records"
+        )
+    runs = f"with {earlier} earlier run{'s' if earlier > 1 else ''} on these data" if earlier else "on these data"
+    limit = "" if together["limit"] is None else f"; privacy.total_epsilon = {together['limit']:g}"
+    console.print(f"[bold]{runs}: {told}[/]{limit}", soft_wrap=True)
 
 
 def _show_other_observers(seen: dict[str, Any], console: Console) -> None:

@@ -35,6 +35,7 @@ def compare(
 
     Example: sottovoce compare examples/schools.toml examples/schools-no-privacy.toml --seeds 5
     """
+    from node.dealing.reservation import note_figures
     from node.experiments.compare import check, named, parquet, picture
     from node.experiments.compare import compare as run_all
     from node.experiments.trial import WORLDS, TrialError
@@ -43,7 +44,10 @@ def compare(
         raise TrialError(f"--world {world}: accepted are {' and '.join(WORLDS)}")
     configurations = named(configs, override or [])
     check(configurations)
-    first = next(iter(configurations.values())).run.seed or 0
+    some = next(iter(configurations.values()))
+    first = some.run.seed or 0
+    if world == "twin":  # runs over processes are noted one by one
+        note_figures(some, "compare")
     folder = (out or Path("runs") / time.strftime("compare-%Y%m%dT%H%M%S")).absolute()
     console = Console(stderr=True, highlight=False)
     with console.status("comparing ...") as status:

@@ -43,9 +43,11 @@ def tune(
     Example: sottovoce tune examples/schools.toml --only learning.mu --only learning.finish_mu
     """
     from node.configuration.reading import load
+    from node.dealing.reservation import note_figures
     from node.experiments.tune import tune as search
 
     configuration = load(config, override or [])
+    note_figures(configuration, "tune")
     console = Console(stderr=True, highlight=False)
     with console.status("tuning ...") as status:
         found = search(

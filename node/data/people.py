@@ -55,6 +55,9 @@ def table(
     wanted = section.intercept if section.intercept is not None else intercept
     encoded = encode(columns, plan, intercept=wanted)
     x, row_bounds = scale_rows(encoded, section.row_scaling or scaling, norm)
+    if section.column is not None:
+        agents = f"{section.source}: the agents are the values of column {section.column!r} that occur in the file"
+        public_assumptions = (*public_assumptions, agents)
     return Table(
         x=x,
         y=y,

@@ -25,6 +25,7 @@ from node.configuration.sections import Configuration
 from node.data.dealt import Dealt
 from node.data.records import Digested
 from node.dealing.preparation import Preparation
+from node.dealing.rows import deal_data
 from node.folder.earlier_runs import Before, Together, before, unregistered
 from node.folder.ledger import LedgerFile
 from node.folder.manifest import read_json, read_manifest
@@ -170,18 +171,21 @@ def spent_before(preparation: Preparation, plans: Sequence[Plan], run_folder: Pa
     )
 
 
-def note_figures(configuration: Configuration, dealt: Dealt, kind: str) -> None:
+def note_figures(configuration: Configuration, kind: str) -> None:
     """Note in the registry that ``kind`` (a command) shows figures of the user's own records that no budget covers.
+
+    Published and synthetic records need no note.
 
     Raises
     ------
     ConfigurationError
         If there is a total that all uses of the data may spend: it could not be kept.
     """
-    if configuration.data.source not in OWN_SOURCES or dealt.sources is None:
-        return
     place = place_of(configuration, Path("runs") / configuration.run.name)
-    assert place is not None
+    if configuration.data.source not in OWN_SOURCES or place is None:
+        return
+    dealt = deal_data(configuration, configuration.run.seed or 0)
+    assert dealt.sources is not None
     try:
         registry = Registry.made(place.folder)
         digested = dealt.sources.digests(registry.key)
@@ -266,4 +270,4 @@ def _spent(found: Before, most: int = 5) -> str:
 def _allowed(epsilon: float) -> str:
     if math.isinf(epsilon):
         return "other records"
-    return f"privacy.total_epsilon = {math.ceil(epsilon * 1000) / 1000:g} or more"
+    return f"privacy.total_epsilon = {math.ceil(epsilon * 1000) / 1000:.10g} or more"

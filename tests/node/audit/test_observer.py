@@ -11,13 +11,14 @@ import pytest
 
 from coordinator_free.attacks.likelihood_ratio import FreshNoise
 from coordinator_free.attacks.neighbour_view import NeighbourView, Step
-from coordinator_free.privacy.analytic_gaussian import gaussian_mu
+from coordinator_free.privacy.analytic_gaussian import gaussian_epsilon, gaussian_mu
 from coordinator_free.privacy.mechanisms import Gaussian
 from node.audit.evidence import gather
-from node.audit.observer import As, received
+from node.audit.observer import MASKED, As, received
 from node.audit.recording import read_recording
 from node.audit.report import Audit, AuditError
-from tests.helpers.audited_runs import audited
+from node.worlds.twin import run_twin
+from tests.helpers.audited_runs import GAUSSIAN, audited, deal
 from tests.helpers.command import run_cli
 from tests.helpers.documents import conforms
 
@@ -54,7 +55,7 @@ def test_scores_separate_by_what_the_surrogate_says(private: Path) -> None:
     """Real runs of the network: the distance of the two laws of a score, in deviations, is near to mu."""
     evidence = gather(read_recording(private), SECRET)
     looking = As(evidence, evidence, 3, SECRET)
-    epsilons, _ = looking._epsilons()
+    _, epsilons, _ = looking._epsilons()
     worst = {agent: looking._worst(agent, None) for agent in (2, 1)}
     network = NeighbourView(evidence.agents, 3, evidence.recording.first_ns)
     changes = {agent: found.replacement for agent, found in worst.items()}
@@ -111,6 +112,21 @@ def test_an_observer_that_is_no_agent_is_one_line(private: Path, capsys, given: 
 def test_an_observer_does_not_attack_itself(private: Path) -> None:
     with pytest.raises(AuditError, match="observer"):
         audited(private, trials=20, agents=[3], observer=3)
+
+
+def test_an_agent_of_a_masked_sum_is_compared_with_what_it_knows_of_the_noise(tmp_path: Path) -> None:
+    privacy = GAUSSIAN + '\nobserver = "sum"\ncolluders = 0'
+    algorithm = 'algorithm = "gradient-descent"\naggregation = "masked-sum"\nstep = 1.0'
+    run = deal(tmp_path / "masked", privacy, algorithm)
+    run_twin(run)
+    found = audited(run, trials=50, agents=[1], observer=3)
+    assert found.ok, found.findings
+    seen = found.observer
+    assert seen is not None
+    assert seen.by == MASKED
+    expected = gaussian_epsilon(gaussian_mu(2.0, 1e-3) * np.sqrt(8 / 7), 1e-3)
+    assert seen.epsilons[1] == pytest.approx(expected, rel=1e-3)
+    assert seen.epsilons[1] > found.agents[1].accounted
 
 
 def test_without_noise_there_is_nothing_to_judge_from_afar(open_run: Path) -> None:

@@ -204,6 +204,7 @@ def test_adult_by_a_column_and_without_another(adult_folder: Path) -> None:
     data = dealt(source="adult", path=str(adult_folder), column="sex", drop=("fnlwgt",))
     assert data.names == ("sex Female", "sex Male")
     assert not any(name.startswith(("sex", "fnlwgt")) for name in data.features)
+    assert data.public_assumptions == ("adult: the agents are the values of column 'sex' that occur in the file",)
     with pytest.raises(DataError, match="no column 'gender'"):
         dealt(source="adult", path=str(adult_folder), column="gender")
 
