@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +29,9 @@ Agents = Annotated[list[int] | None, typer.Option("--agent", help="Only this age
 Exclude = Annotated[list[int] | None, typer.Option("--exclude", help="All but this agent's frames; repeatable.")]
 Start = Annotated[float, typer.Option("--start-offset", help="Begin so many seconds after the log's first frame.")]
 Duration = Annotated[float | None, typer.Option("--duration", help="Seconds of the log.", show_default=False)]
+_NO_CLOCK = 10**17
+"""Nanoseconds since 1970 before which no traffic log was written: some time in 1973."""
+
 Rounds = Annotated[
     str | None,
     typer.Option(
@@ -172,6 +176,15 @@ def _tell_damage(log: Path, damage: list[dict[str, Any]]) -> None:
         print(f"sottovoce: {log}: {one['meaning']}", file=sys.stderr)
 
 
+def _moment(time_ns: int | None) -> str:
+    """A time in a log as date and time. The twin's virtual times begin at 0, where no clock of today can stand."""
+    if time_ns is None:
+        return "no frame"
+    if time_ns < _NO_CLOCK:
+        return f"at {time_ns * 1e-9:.3f} s of virtual time"
+    return datetime.fromtimestamp(time_ns * 1e-9, UTC).isoformat(" ", "seconds").replace("+00:00", " UTC")
+
+
 def _show_information(found: dict[str, Any]) -> None:
     table = Table(show_header=False, box=None, pad_edge=False)
     rate = found["releases_per_s"]
@@ -181,6 +194,7 @@ def _show_information(found: dict[str, Any]) -> None:
         ("log", f"{found['log']} ({'closed' if found['closed'] else 'not closed'})"),
         ("run", found["run"] or "unknown"),
         ("span", f"{found['span_s']:.3f} s"),
+        ("began", _moment(found["first_ns"])),
         ("agents", f"{found['agents']}"),
         ("frames", ", ".join(f"{count} {kind}" for kind, count in found["kinds"].items()) or "none"),
         ("releases", f"{found['releases']} (each agent {each['min']} to {each['max']}), {found['repeats']} repeats"),

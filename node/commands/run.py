@@ -158,9 +158,12 @@ class _Told:
         self._console = console
         self._failures = 0
         self._waited_for: tuple[int, ...] = ()
+        self._reached = (0, False)
 
     def tell(self, progress: Progress) -> None:
-        """Print what is new since the last call."""
+        """Print what is new since the last call. Where no terminal shows the bars, lines tell how far the run is."""
+        if not self._console.is_terminal:
+            self._tell_how_far(progress)
         for line in failure_lines(progress.failures[self._failures :]):
             self._console.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
         waiting = progress.waiting()
@@ -168,6 +171,17 @@ class _Told:
             self._console.print(waiting, style="yellow", markup=False, highlight=False, soft_wrap=True)
         self._failures = len(progress.failures)
         self._waited_for = progress.waited_for or self._waited_for
+
+    def _tell_how_far(self, progress: Progress) -> None:
+        reached = (4 * progress.sent // max(1, progress.planned), progress.ready == progress.agents)
+        if reached > self._reached:
+            self._reached = reached
+            self._console.print(
+                f"{progress.seconds:.0f} s: {progress.ready} of {progress.agents} agents ready, "
+                f"{progress.sent} of {progress.planned} updates done",
+                highlight=False,
+                soft_wrap=True,
+            )
 
 
 def _own_folder(folder: Path, overrides: Sequence[str]) -> Path:

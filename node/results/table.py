@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,24 +31,37 @@ OBSERVERS = {
 
 MOST_EARLIER = 8
 
+_ALWAYS = 3
+"""Columns that every table has: the model, the mean and the worst."""
+
 QUARTERS = "ranges: quarters of the agents by their training records"
 
 
 def show(folder: Path, results: Results, console: Console) -> None:
     """Print the table of the run in ``folder``; raises `RunFolderError` if it was not judged yet."""
     details = read_details(folder)
-    console.print(render(results, details))
+    console.print(render(results, details, console.width))
     names = ("report.html", "convergence.png", "gain.png", "staleness.png")
     pictures = [name for name in names if (folder / name).exists()]
+    if "report.html" not in pictures and importlib.util.find_spec("plotly") is None:
+        console.print(Text("\nno report.html: plotly is not installed (it comes with sottovoce[report])"))
     if pictures:
         console.print(Text(f"\nlook at {folder / pictures[0]}{' ' if pictures[1:] else ''}{' '.join(pictures[1:])}"))
 
 
-def render(results: Results, details: Details) -> RenderableType:
-    """The table, the facts below it, and the notes that must not be missed."""
+def render(results: Results, details: Details, width: int | None = None) -> RenderableType:
+    """The table, the facts below it, and the notes that must not be missed.
+
+    ``width`` is that of the terminal in characters. Where the columns by dataset size do not fit, they are left out: a
+    column that is cut shows no number at all.
+    """
     heads, rows, notes = model_rows(results, details)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), caption_justify="left")
     table.caption = caption(details)
+    needed = sum(max(map(len, column)) + 2 for column in zip(heads, *rows, strict=True))
+    if width is not None and needed > width and len(heads) > _ALWAYS:
+        heads, rows = heads[:_ALWAYS], [row[:_ALWAYS] for row in rows]
+        table.caption = f"the columns by dataset size need {needed} characters"
     for place, head in enumerate(heads):
         table.add_column(head, justify="left" if place == 0 else "right", no_wrap=True)
     for row in rows:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from node.cli import main
+from node.commands.log import _moment
 from node.traffic.reader import TrafficLogReader
 from tests.helpers.documents import conforms
 from tests.helpers.speech import RUN, conversation, release, write_log
@@ -47,10 +48,19 @@ def test_info_in_words_and_as_json(log: Path, capsys: pytest.CaptureFixture[str]
     words = capsys.readouterr().out
     assert "complete: 40 releases of 4 agents" in words
     assert "mu = 20.0" in words
+    assert "began" in words
     assert exit_status("log", "info", log, "--json") == 0
     document = json.loads(capsys.readouterr().out)
     conforms(document, "log-info")
     assert document["releases"] == 40
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "told"),
+    [(1_795_974_568_646_813_778, "2026-11-29 17:49:28 UTC"), (2_500_000_000, "at 2.500 s"), (None, "no frame")],
+)
+def test_a_log_tells_when_it_began(time_ns: int | None, told: str) -> None:
+    assert _moment(time_ns).startswith(told)
 
 
 def test_info_on_a_cut_log_tells_what_is_whole(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

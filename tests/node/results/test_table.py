@@ -238,3 +238,16 @@ def test_numbers_of_seven_digits_are_not_cut(private_run: Path) -> None:
     assert isinstance(console.file, io.StringIO)
     assert "…" not in console.file.getvalue()
     assert "8033173" in console.file.getvalue()
+
+
+@pytest.mark.parametrize(("width", "quarters"), [(40, False), (160, True)])
+def test_a_narrow_terminal_shows_whole_numbers(private_run: Path, width: int, quarters: bool) -> None:
+    results, details = typed(*documents(private_run))
+    console = Console(file=io.StringIO(), width=width)
+    console.print(render(results, details, console.width))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "\u2026" not in text
+    assert results.alone is not None
+    assert f"{results.alone.mean:.3f}" in text
+    assert ("the columns by dataset size need" in " ".join(text.split())) is not quarters
