@@ -211,9 +211,7 @@ def _observed(observer: ObserverReport) -> list[str]:
     if observer.why:
         lines.append(f"no epsilon towards agent {observer.agent}: {observer.why}")
     else:
-        lines.append(
-            f"epsilon towards agent {observer.agent}: of a linear surrogate, not the promise (docs/privacy.md)"
-        )
+        lines.append(f"epsilon towards agent {observer.agent}: by {observer.by}; not the promise")
     return lines
 
 

@@ -94,7 +94,7 @@ def test_the_command_names_the_observer_and_leaves_the_audit_alone(private: Path
     assert run_cli("audit", str(private), "--as", "agent:3", "--trials", "50", "--agent", "2") == 0
     text = capsys.readouterr().out
     assert "as agent 3" in text
-    assert "not the promise" in text
+    assert "by a linear surrogate of the run; not the promise" in " ".join(text.split())
     assert not (private / "audit.json").exists()
     assert (private / "audit-as-3.png").read_bytes().startswith(b"\x89PNG")
     details = json.loads((private / "audit-as-3.json").read_text())
