@@ -1,11 +1,12 @@
 """Names of agents in files and folders, and the places of their files in a run's folder.
 
 Rules that hold here:
-- Nothing is imported here: a process that only finds files, like the eavesdropper, starts without linear algebra.
+- Only the standard library is imported: a process that only finds files, like the eavesdropper, starts without more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 EAVESDROPPER = "eavesdropper"
@@ -28,3 +29,10 @@ def shard_path(run: Path, agent: int) -> Path:
 def agent_folder(run: Path, agent: int) -> Path:
     """The folder of an agent's ledger, secret, journal and final model."""
     return run / "agents" / agent_name(agent)
+
+
+def agents_in_words(numbers: Iterable[int], most: int = 10) -> str:
+    """Return "agent 3", "agents 1, 2", or the first ones and how many more."""
+    listed = [str(number) for number in numbers]
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ("agent " if len(listed) == 1 else "agents ") + ", ".join(listed[:most]) + more

@@ -14,11 +14,11 @@ from typing import Any
 from coordinator_free.inbox import NewestInbox
 from coordinator_free.release import FloatArray
 from node.agent.conversation import Conversation
-from node.agent.surroundings import agents_in_words
 from node.folder.arrays import packed
 from node.folder.counted import Counted, write_counted
 from node.folder.status import State
 from node.folder.whole import write_whole
+from node.places import agents_in_words
 from node.wire import own_name
 
 LAST_REPEAT = 10.0

@@ -11,9 +11,10 @@ import time
 from dataclasses import dataclass
 
 from node.agent.conversation import Conversation
-from node.agent.surroundings import AgentFailure, agents_in_words, expected_listeners
+from node.agent.surroundings import AgentFailure, expected_listeners
 from node.exit_codes import ExitCode
 from node.folder.status import State
+from node.places import agents_in_words
 from node.sockets.agent_sockets import Endpoints
 from node.sockets.names import NamedEndpoints
 from node.wire import EAVESDROPPER, own_name

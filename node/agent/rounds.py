@@ -13,8 +13,9 @@ from coordinator_free.agent import Halt
 from coordinator_free.inbox import CarriedPast, Complete, RoundInbox, RoundWait, Silent
 from coordinator_free.release import Release
 from node.agent.conversation import Conversation
-from node.agent.surroundings import AgentFailure, agents_in_words
+from node.agent.surroundings import AgentFailure
 from node.exit_codes import ExitCode
+from node.places import agents_in_words
 
 
 def live_in_rounds(talk: Conversation, inbox: RoundInbox, waiting: RoundWait) -> None:
@@ -58,7 +59,7 @@ def _await_round(talk: Conversation, inbox: RoundInbox, waiting: RoundWait) -> l
                 continue
         talk.check_orders()
         if around.on_silent != "carry-on" and (ended := inbox.ended(talk.incoming.ended)):
-            raise Halt(f"round {inbox.round}: {agents_in_words(list(ended))} ended before it")
+            raise Halt(f"round {inbox.round}: {agents_in_words(ended)} ended before it")
         now = time.monotonic()
         if now >= next_repeat:
             talk.outgoing.repeat()
@@ -69,7 +70,7 @@ def _await_round(talk: Conversation, inbox: RoundInbox, waiting: RoundWait) -> l
 
 def _note_silence(talk: Conversation, silence: Silent, number: int) -> None:
     around = talk.around
-    who = agents_in_words(list(silence.agents))
+    who = agents_in_words(silence.agents)
     reason = f"round {number}: nothing from {who} for network.silent = {around.silent:g} s"
     if around.on_silent == "stop":
         raise AgentFailure(ExitCode.SILENT, reason)

@@ -86,9 +86,3 @@ class Surroundings:
 def expected_listeners(around: Surroundings, neighbours: Iterable[int]) -> frozenset[bytes]:
     """Return the names of those ``neighbours``, and of the eavesdropper if there is one."""
     return frozenset(own_name(j) for j in neighbours) | ({EAVESDROPPER} if around.eavesdropper else set())
-
-
-def agents_in_words(numbers: list[int]) -> str:
-    """Return "agent 3", "agents 1, 2", or the first eight."""
-    shown = ", ".join(str(j) for j in numbers[:8]) + (", ..." if len(numbers) > 8 else "")
-    return ("agent " if len(numbers) == 1 else "agents ") + shown

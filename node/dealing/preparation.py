@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.clocks import own_rate, own_skew
@@ -29,6 +28,7 @@ from node.dealing.rows import deal_data
 from node.faults.joins_and_leaves import Membership, membership
 from node.folder.public import NetworkNumbers, PublicNumbers
 from node.folder.shard import Rows, setting
+from node.places import agents_in_words
 
 if TYPE_CHECKING:
     from node.data import Dealt
@@ -243,7 +243,7 @@ def _own_budgets(configuration: Configuration, dealt: Dealt, seed: int) -> tuple
     silent = [i for i, (epsilon, _) in enumerate(own) if epsilon == 0]
     if silent and algorithm(configuration.learning.algorithm).activation is Activation.ROUNDS:
         raise ConfigurationError(
-            f'learning.algorithm = "{configuration.learning.algorithm}": {_named(np.array(silent))} would opt out '
+            f'learning.algorithm = "{configuration.learning.algorithm}": {agents_in_words(silent)} would opt out '
             "(epsilon 0) and everybody wait for it in every round; use an asynchronous algorithm"
         )
     return tuple(own)
@@ -305,19 +305,20 @@ def _warnings(configuration: Configuration, records: FloatArray, own: Sequence[t
     empty = np.flatnonzero(records == 0)
     if empty.size:
         found.append(
-            f"{_named(empty)} without data: confidence {SMALLEST_CONFIDENCE:g}, it learns from its neighbours alone"
+            f"{agents_in_words(empty)} without data: confidence {SMALLEST_CONFIDENCE:g}, it learns from its neighbours "
+            "alone"
         )
     silent = np.array([i for i, (epsilon, _) in enumerate(own) if epsilon == 0], dtype=np.int64)
     if silent.size:
-        found.append(f"{_named(silent)} with epsilon 0: no release, it listens and learns for itself alone")
+        found.append(f"{agents_in_words(silent)} with epsilon 0: no release, it listens and learns for itself alone")
     deltas = np.full(len(records), configuration.privacy.delta or 0.0)
     if own:
         deltas = np.array([delta if epsilon > 0 else 0.0 for epsilon, delta in own])
     exposed = np.flatnonzero(deltas * records >= 1)
     if configuration.private and exposed.size:
         found.append(
-            f"privacy.delta = {deltas[exposed].max():g} is at least 1/m_i for {_named(exposed)}: such a delta permits "
-            "publishing a whole record; use a smaller one"
+            f"privacy.delta = {deltas[exposed].max():g} is at least 1/m_i for {agents_in_words(exposed)}: such a delta "
+            "permits publishing a whole record; use a smaller one"
         )
     if configuration.private and configuration.privacy.observer == "as_published" and (records > 0).any():
         from coordinator_free.privacy.observer import truth
@@ -358,9 +359,3 @@ def _nothing_held_out(dealt: Dealt) -> list[str]:
     if any(len(shard.y_test) for shard in dealt.shards):
         return []
     return ["no row is held out, so no model is scored: each agent has one row, or data.held_out or test_points is 0"]
-
-
-def _named(agents: npt.NDArray[np.int64], most: int = 10) -> str:
-    listed = ", ".join(str(int(agent)) for agent in agents[:most])
-    more = f" and {agents.size - most} more" if agents.size > most else ""
-    return f"agent{'s' if agents.size > 1 else ''} {listed}{more}"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from node.agent.surroundings import agents_in_words
 from node.folder.endings import Failure
 from node.folder.status import State, Status
-from node.places import agent_name
+from node.places import agent_name, agents_in_words
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Progress:
         words = {failure["who"]: "; ".join(failure["last_words"]) for failure in self.failures}
         ends = [(agent, words[agent_name(agent)]) for agent in self.waited_for if agent_name(agent) in words]
         told = "".join(f"; agent {agent}: {end}" for agent, end in ends[:3])
-        return f"nothing new for {self.still:.0f} s: waiting for {agents_in_words(list(self.waited_for))}{told}"
+        return f"nothing new for {self.still:.0f} s: waiting for {agents_in_words(self.waited_for)}{told}"
 
 
 class Standstill:
