@@ -81,6 +81,8 @@ class Algorithm(Agent):
 
     # -- what it releases -----------------------------------------------------------------------------------------
 
+    signs: ClassVar[bool] = False
+    """Agents pass on what others released, and sign what they released themselves, where the run has ``signers``."""
     releases_models: ClassVar[bool] = True
     """What it releases are models; false where a release is something else (a gradient, a sum)."""
     releases_its_model: ClassVar[bool] = False

@@ -25,7 +25,7 @@ import msgpack
 import numpy as np
 
 from coordinator_free.release import Release
-from node.wire import Done, Hello, Message, Receiver, Refused, decode, encode, topic
+from node.wire import Done, Hello, Message, Receipt, Receiver, Refused, decode, encode, topic
 
 RUN, OTHER_RUN = bytes(range(16)), bytes(16)
 ME, NEIGHBOURS, STRANGER = 1, (2, 3), 9
@@ -52,6 +52,7 @@ _VALUES: tuple[Any, ...] = (
     {},
 )
 _KEYS = ("v", "run", "from", "to", "kind", "index", "round", "used", "digest", "last", "skipped", "heard", "extra", "")
+_KEYS += ("receipt", "asks", "echoes")
 _LENGTHS = (b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\xdb\x7f\xff\xff\xff", b"\xc1")
 
 
@@ -59,7 +60,9 @@ def good(draw: random.Random) -> Frame:
     """A frame that a neighbour could have sent."""
     sender, kind = draw.choice(NEIGHBOURS), draw.random()
     if kind < 0.1:
-        return list(encode(RUN, Hello(sender, draw.randbytes(32))))
+        receipt = Receipt(draw.randrange(9), draw.randrange(99), draw.randbytes(16)) if kind < 0.05 else None
+        echoes = ((ME, Receipt(draw.randrange(9), draw.randrange(99), draw.randbytes(16))),) * draw.randrange(3)
+        return list(encode(RUN, Hello(sender, draw.randbytes(32), receipt, draw.random() < 0.5, echoes)))
     if kind < 0.2:
         return list(encode(RUN, Done(sender, draw.randrange(-1, RELEASES), (1, 2), (ME,))))
     vector = np.frombuffer(struct.pack(f"<{DIMENSION}d", *(draw.gauss(0, 1) for _ in range(DIMENSION))))

@@ -23,12 +23,13 @@ import sys
 import time
 import traceback
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
 from coordinator_free.agent import Activation, Halt, Setting
+from coordinator_free.agents.personal.signatures import NUMBERS, verification_key
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.algorithm import Algorithm
 from coordinator_free.inbox import NewestInbox, RoundInbox
@@ -36,7 +37,8 @@ from coordinator_free.privacy.mechanism import LARGEST_PLAIN, LARGEST_RECEIVED
 from coordinator_free.problem.losses import LOGISTIC, SQUARED
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray, Release
-from node.wire import Done, Hello, Parts, Receiver, encode
+from node.agent.receipts import Receipts
+from node.wire import Done, Hello, Parts, Receipt, Receiver, encode
 from topology import families
 
 RUN: Final = bytes(range(16))
@@ -64,6 +66,7 @@ CASES: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
     ("warm-start", "gamma-norm", {"warm_updates": 4}),
     ("graph-smoothing", "gaussian", {}),
     ("graph-smoothing-2r", "gaussian", {}),
+    ("graph-smoothing-2r", "gaussian", {"signers": [verification_key(bytes([j]) * 32, RUN).hex() for j in range(3)]}),
     ("gossip-admm", "none", {}),
     ("admm", "none", {}),
     ("m-admm", "none", {"penalty_growth": 1.05}),
@@ -141,9 +144,11 @@ def case(name: str, mechanism: str, extra: dict[str, Any]) -> Case:
         multipliers=np.empty(0) if mechanism == "none" else np.full(charged, 2.0),
         clip=1.0,
         secret=bytes(32),
+        run=RUN,
     )
     releases = int(arranged.get("releases", kind.releases(UPDATES, len(NEIGHBOURS))))
-    return Case(kind, setting, releases, int(arranged.get("release_dimension", kind.release_dimension(DIMENSION))))
+    width = int(arranged.get("release_dimension", kind.release_dimension(DIMENSION)))
+    return Case(kind, setting, releases, width + (NUMBERS if "signers" in extra else 0))
 
 
 class Liar:
@@ -159,7 +164,7 @@ class Liar:
         draw, sender = self._draw, self._draw.choice(NEIGHBOURS)
         kind = draw.random()
         if kind < 0.02:
-            return encode(RUN, Hello(sender, draw.randbytes(32)))
+            return encode(RUN, Hello(sender, draw.randbytes(32), self._receipt(), draw.random() < 0.5, self._echoes()))
         if kind < 0.04:
             return encode(RUN, Done(sender, draw.randrange(-1, 2**40), (draw.randrange(2**40),), (ME, 2)))
         index = self.next[sender] if draw.random() < 0.7 else draw.randrange(self._case.releases + 3)
@@ -170,6 +175,15 @@ class Liar:
         used = tuple((draw.choice((0, 1, 2, 2**31)), draw.randrange(40)) for _ in range(draw.randrange(4)))
         recipient = ME if self._case.kind.addressed and draw.random() < 0.9 else draw.choice((None, None, None, ME, 2))
         return encode(RUN, Release(sender, index, self._vector(), used, number, recipient))
+
+    def _receipt(self) -> Receipt | None:
+        draw = self._draw
+        made_up = Receipt(draw.randrange(2**40), draw.randrange(2**40), draw.randbytes(16))
+        return draw.choice((None, made_up, replace(made_up, charged=0)))
+
+    def _echoes(self) -> tuple[tuple[int, Receipt], ...]:
+        draw = self._draw
+        return tuple((draw.choice((ME, 2)), one) for one in (self._receipt(), self._receipt()) if one is not None)
 
     def _vector(self) -> FloatArray:
         draw, width = self._draw, self._case.width
@@ -220,6 +234,9 @@ def _one_agent(of: Case, report: Report, until: int, seed: int) -> None:
     agent, liar = of.kind(of.setting), Liar(of, seed)
     costs = _costs(agent, of)
     receiver = Receiver(RUN, ME, NEIGHBOURS, of.width, of.releases, of.largest)
+    receipts = Receipts(
+        ME, of.setting.secret, RUN, starts=1, charged=lambda: 1, releases=of.releases, dropped=Counter()
+    )
     rounds = RoundInbox(NEIGHBOURS, late=of.kind.carries_on) if of.kind.activation is Activation.ROUNDS else None
     newest = NewestInbox(newest_only=of.kind.newest_only)
     last = _checked(of, report, agent.start(), -1)
@@ -228,6 +245,11 @@ def _one_agent(of: Case, report: Report, until: int, seed: int) -> None:
             report.messages += 1
             releases, others = receiver.take([liar.frame(rounds.round if rounds else 0)])
             report.accepted += len(others)
+            for other in others:
+                if isinstance(other, Hello):
+                    receipts.take(other)
+            if receipts.newer is not None:
+                report.fault("a made-up receipt counts")
             for release in releases:
                 _offer(of, receiver, rounds or newest, release)
             if report.messages % 4 if rounds is None else rounds.missing:
@@ -279,11 +301,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     began = time.monotonic()
-    each = -(-options.messages // len(CASES))
+    ends = [options.messages * number // len(CASES) for number in range(len(CASES) + 1)]
     rows, total, faults = [], 0, 0
     with np.errstate(all="ignore"):  # as in an agent's process
         for number, (name, mechanism, extra) in enumerate(CASES):
-            report = attack(case(name, mechanism, extra), each, 1_000_000 * (options.seed + number))
+            report = attack(
+                case(name, mechanism, extra), ends[number + 1] - ends[number], 1_000_000 * (options.seed + number)
+            )
             total, faults = total + report.messages, faults + len(report.faults)
             rows.append({"algorithm": name, "mechanism": mechanism, **extra, **vars(report)})
     seconds = round(time.monotonic() - began, 1)

@@ -69,6 +69,11 @@ class Charger:
             self._ledger.reserve(self._next, last, mechanism, extra={"run": self._run, **record})
             self._next = last + 1
 
+    @property
+    def starts(self) -> int:
+        """Starts of the agent's process in this run that the ledger knows."""
+        return len(self._ledger.starts(self._run))
+
     def covers(self, first: int) -> bool:
         """Whether every charged index from ``first`` on was charged what its release costs.
 

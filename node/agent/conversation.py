@@ -6,6 +6,7 @@ The parts of an agent's life (readiness, clock or rounds, farewell) are function
 from __future__ import annotations
 
 import os
+import time
 
 from coordinator_free.agent import Agent
 from coordinator_free.release import Release
@@ -13,15 +14,19 @@ from node.agent.charging import Charger
 from node.agent.incoming import Incoming
 from node.agent.orders import Orders
 from node.agent.outgoing import Outgoing
-from node.agent.surroundings import Surroundings
+from node.agent.surroundings import AgentFailure, Surroundings
+from node.exit_codes import ExitCode
 from node.folder.ledger import LedgerFile
 from node.folder.status import State, StatusFile
 from node.sockets.agent_sockets import Post
+from node.wire import Receipt
 
 HANG_UP = 60.0
 """Seconds that messages have to go out at the end: a slow eavesdropper is waited for, but not for ever."""
 HANG_UP_STOPPED = 1.0
 """The same for an agent that was told to stop."""
+ANSWER_SECONDS = 0.05
+"""Seconds between two answers to neighbours that ask for receipts: one answers all that have asked since."""
 
 
 class Conversation:
@@ -38,11 +43,12 @@ class Conversation:
         self._status = StatusFile(around.folder / "status")
         self.orders = Orders()
         post.watch(self.orders.descriptor)
-        self.incoming = Incoming(agent, around, post)
+        self.incoming = Incoming(agent, around, self.charger, post)
         self.outgoing = Outgoing(agent, around, self.charger, post)
         self.state = State.STARTING
         self.ready_ns = 0
         self._pid = os.getpid()
+        self._next_answer = 0.0
 
     def enter(self, state: State) -> None:
         """Go on to the next part of life, and show it."""
@@ -65,19 +71,38 @@ class Conversation:
         """Charge and send a release, if there is one."""
         if release is not None:
             self.outgoing.release(release)
+            if self.incoming.receipts.due:
+                self.outgoing.send_receipt(self.incoming.receipts)
             self.show()
 
     def done(self) -> None:
         """Send a done: no new release follows."""
         self.outgoing.done(self.incoming.done)
 
+    def hello(self, *, asks: bool = False) -> None:
+        """Send a hello; with ``asks`` neighbours are to send back the newest receipt that they hold of this agent."""
+        self.outgoing.hello(self.incoming.receipts, asks=asks)
+
     def receive(self) -> bool:
-        """Take what arrived; True if any of it is new."""
+        """Take what arrived; True if any of it is new.
+
+        Raises
+        ------
+        AgentFailure
+            If a neighbour holds a receipt of this agent that is newer than its ledger.
+        """
         if (self.around.joining or self.incoming.coming) and self.state >= State.READY:
             self.incoming.connect_to_coming()
             if self.post.notice_listeners():
-                self.outgoing.hello()  # a neighbour that began to listen waits for it
-        return self.incoming.receive()
+                self.hello()  # a neighbour that began to listen waits for it
+        new = self.incoming.receive()
+        receipts = self.incoming.receipts
+        if receipts.newer is not None:
+            raise AgentFailure(ExitCode.LEDGER, _went_backwards(receipts.newer, self.charger))
+        if receipts.owed and time.monotonic() >= self._next_answer:
+            self._next_answer = time.monotonic() + ANSWER_SECONDS
+            self.hello()
+        return new
 
     def wait(self, seconds: float) -> None:
         """Wait until something may have arrived, a signal came, or the time is up."""
@@ -99,3 +124,11 @@ class Conversation:
         self.post.close(HANG_UP_STOPPED if self.orders.stop else HANG_UP)
         self._status.close()
         self.orders.close()
+
+
+def _went_backwards(newer: Receipt, charger: Charger) -> str:
+    return (
+        f"ledger: it has {charger.starts} starts and {charger.charged} charged indices in this run; a neighbour holds "
+        f"this agent's receipt of {newer.starts} starts and {newer.charged} indices: this ledger is an old copy, which "
+        "forgets charges; accepted is the newest ledger of this agent"
+    )

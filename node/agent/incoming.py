@@ -14,6 +14,8 @@ from coordinator_free.agent import Activation, Agent
 from coordinator_free.algorithm import Algorithm
 from coordinator_free.inbox import NewestInbox, RoundInbox, RoundWait
 from coordinator_free.release import Release
+from node.agent.charging import Charger
+from node.agent.receipts import Receipts
 from node.agent.silence import Listening
 from node.agent.surroundings import Surroundings
 from node.sockets.agent_sockets import Post
@@ -28,11 +30,12 @@ class Incoming:
     """The way of neighbours' messages into the inbox of one agent.
 
     ``inbox`` holds releases until the agent consumes them; ``waiting`` (in rounds) knows which neighbours are silent.
-    ``met`` are the neighbours that have sent anything, ``strangers`` those with another public configuration, ``done``
-    the last `Done` of each neighbour, ``news_at`` the second of listening at which something new last arrived.
+    ``met`` are the neighbours whose hello counts (`node.agent.receipts`), ``strangers`` those with another public
+    configuration, ``done`` the last `Done` of each neighbour, ``news_at`` the second of listening at which something
+    new last arrived.
     """
 
-    def __init__(self, agent: Agent, around: Surroundings, post: Post) -> None:
+    def __init__(self, agent: Agent, around: Surroundings, charger: Charger, post: Post) -> None:
         self._around = around
         self._post = post
         self._names = around.endpoints if isinstance(around.endpoints, NamedEndpoints) else None
@@ -40,6 +43,15 @@ class Incoming:
         self._limit = DRAIN * max(1, len(around.neighbours))
         self.receiver = Receiver(
             around.run, around.agent, around.neighbours, around.dimension, around.releases, around.largest
+        )
+        self.receipts = Receipts(
+            around.agent,
+            around.secret,
+            around.run,
+            starts=charger.starts,
+            charged=lambda: charger.charged,
+            releases=around.releases,
+            dropped=self.receiver.dropped,
         )
         self.listening = Listening()
         self.inbox: NewestInbox | RoundInbox
@@ -68,10 +80,6 @@ class Incoming:
         releases, others = self.receiver.take(frames)
         for release in releases:
             self._offer(release)
-        if len(self.met) < len(self._around.neighbours):
-            # A neighbour that sends in this run was ready once: a restarted agent gets no hello from it.
-            self.met.update(release.sender for release in releases)
-            self.met.update(message.sender for message in others if isinstance(message, Done))
         new = self._take_others(others) or bool(releases)
         if new:
             self.news_at = self.listening.seconds
@@ -97,7 +105,8 @@ class Incoming:
                 new |= self.done.get(message.sender) != message
                 self.done[message.sender] = message
             elif message.digest == self._around.digest:
-                self.met.add(message.sender)
+                if self.receipts.take(message):
+                    self.met.add(message.sender)
             else:
                 self.strangers.add(message.sender)
         return new

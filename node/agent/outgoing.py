@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from coordinator_free.agent import Activation, Agent, Diverged
 from coordinator_free.release import Release
 from node.agent.charging import Charger
+from node.agent.receipts import Receipts
 from node.agent.snapshot import packed_snapshot
 from node.agent.surroundings import Surroundings
 from node.folder.journal import Journal, read_journal
@@ -74,14 +75,19 @@ class Outgoing:
             self._post.say(parts)
             self.repeats += 1
 
-    def hello(self) -> None:
-        """Send a hello: this agent is here.
+    def hello(self, receipts: Receipts, *, asks: bool = False) -> None:
+        """Send a hello: this agent is here, and these are its receipt and those that it owes to its neighbours.
 
         Without rounds the last release goes first: a neighbour that was just started has no model of this agent.
         """
         if not self._in_rounds:
             self.repeat()
-        self._post.say(encode(self._around.run, Hello(self._around.agent, self._around.digest)))
+        self.send_receipt(receipts, asks=asks)
+
+    def send_receipt(self, receipts: Receipts, *, asks: bool = False) -> None:
+        """Send a hello that repeats no release."""
+        around = self._around
+        self._post.say(encode(around.run, Hello(around.agent, around.digest, receipts.own(), asks, receipts.answers())))
 
     def done(self, received_done_of: Iterable[int]) -> None:
         """Send a done: no new release follows, which indices were skipped, and whose done is here."""

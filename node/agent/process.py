@@ -186,6 +186,7 @@ def run_from_folder(
         rate=public.rate,
         clock_seed=public.seed,
         skew_ns=round(1e9 * public.skew),
+        secret=setting.secret if ledger.budget is not None else b"",
         silent=network.silent,
         on_silent=network.on_silent,
         largest=LARGEST_PLAIN if setting.mechanism == "none" else LARGEST_RECEIVED,

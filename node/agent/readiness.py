@@ -71,12 +71,12 @@ def _meet(talk: Conversation, began_at: float) -> None:
         listening = expected <= post.listeners
         # A hello that is sent when all listen reaches all: the repeated ones are for neighbours that come early.
         if (began and listening) or hellos.due(now):
-            talk.outgoing.hello()
+            talk.hello(asks=True)
             hellos.sent(now)
         talk.receive()
         talk.check_orders()
         if talk.incoming.strangers:
-            talk.outgoing.hello()
+            talk.hello()
             raise AgentFailure(ExitCode.NOT_READY, _disagreement(talk))
         if not unknown and listening and talk.incoming.met.issuperset(around.awaited):
             return

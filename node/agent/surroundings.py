@@ -62,6 +62,8 @@ class Surroundings:
     clock_seed: int
     skew_ns: int
     """How much this agent's own clock is ahead."""
+    secret: bytes = field(default=b"", repr=False)
+    """The agent's own, for the tags of its receipts; empty: it sends none."""
     hold: Callable[[], None] = lambda: None
     """Returns when this agent may look for its neighbours."""
     shim: Shim | None = None

@@ -19,6 +19,7 @@ def ledgers(evidence: Evidence) -> Part[LedgerReport]:
         f"agent {agent} release {index}: heard with two different bodies, its noise was drawn again"
         for agent, index in recording.capture.redrawn
     ]
+    found += [f"agent {agent}: its ledger went backwards" for agent in recording.capture.backwards]
     found += _configured(evidence)
     charged = heard = 0
     for agent, observed in enumerate(evidence.agents):

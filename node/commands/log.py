@@ -226,6 +226,8 @@ def _show_verification(log: Path, found: dict[str, Any]) -> None:
         print(f"{found['frames_after_last_checkpoint']} frames at the end have no checkpoint")
     for agent, index in found["redrawn"]:
         print(f"agent {agent} released index {index} with different bytes")
+    for agent in found["backwards"]:
+        print(f"agent {agent}: its ledger went backwards, so it is an old copy that forgets charges")
     for size, count in found["other_sizes"].items():
         print(f"{count} releases have {size} bytes, not the size of the others")
     print("capture:", found["capture"]["in_words"])

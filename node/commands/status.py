@@ -18,6 +18,7 @@ from node.folder.endings import Failure, failure_lines, failures_of
 from node.folder.manifest import read_manifest
 from node.folder.registry import settle
 from node.folder.spending import spent
+from node.folder.status import read_overheard
 from node.folder.watch import Watch
 from node.worlds import launcher, orphan, steps
 from node.worlds.progress import Progress
@@ -36,17 +37,28 @@ class RunStatus:
     charged: int
     heard: int
     """In the traffic log."""
+    backwards: int
+    """Agents whose ledger went backwards."""
     failures: tuple[Failure, ...]
     results: bool
     """Whether the run has been scored."""
 
     @classmethod
-    def of(cls, progress: Progress, failures: Sequence[Failure], *, running: bool, scored: bool) -> RunStatus:
+    def of(
+        cls, progress: Progress, failures: Sequence[Failure], *, backwards: int, running: bool, scored: bool
+    ) -> RunStatus:
         """Take the counts of a moment."""
         counts = {
             name: getattr(progress, name) for name in ("agents", "ready", "finished", "planned", "charged", "heard")
         }
-        return cls(**counts, updates=progress.sent, failures=tuple(failures), running=running, results=scored)
+        return cls(
+            **counts,
+            updates=progress.sent,
+            backwards=backwards,
+            failures=tuple(failures),
+            running=running,
+            results=scored,
+        )
 
 
 def status(
@@ -62,6 +74,8 @@ def status(
     progress = cluster.progress()
     running = orphan.running_zygote(run) is not None or bool(orphan.left_of(run))
     failures = failures_of(run)
+    overheard = read_overheard(run / "eavesdropper.status")
+    backwards = 0 if overheard is None else overheard.backwards
     started = (run / "processes.json").exists()
     scored = (run / "results.json").exists()
     if started and not running:
@@ -73,12 +87,15 @@ def status(
         steps.score(run, Watch(failures=failures))
         scored = True
     if as_json:
-        print(document_text(asdict(RunStatus.of(progress, failures, running=running, scored=scored))))
+        found = RunStatus.of(progress, failures, backwards=backwards, running=running, scored=scored)
+        print(document_text(asdict(found)))
         return
     console = Console(highlight=False)
     console.print(f"{state}: {run}")
     console.print(f"agents ready {progress.ready}/{progress.agents}, finished {progress.finished}/{progress.agents}")
     console.print(f"updates {progress.sent}/{progress.planned}, charged {progress.charged}, logged {progress.heard}")
+    if backwards:
+        console.print(f"ledgers that went backwards: {backwards} (log verify names the agents)", style="red")
     for line in failure_lines(failures):
         console.print(line, style="red", markup=False)
     if scored:

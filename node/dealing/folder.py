@@ -21,7 +21,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from coordinator_free.agents.registry import make
+from coordinator_free.agents.personal import signatures
+from coordinator_free.agents.registry import algorithm, make
 from coordinator_free.privacy.ledger import Budget, LedgerError
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.noise import simulation_secret
@@ -37,6 +38,7 @@ from node.folder.build import build
 from node.folder.keys import make_keys
 from node.folder.ledger import LedgerFile
 from node.folder.manifest import Manifest, Metric, Seeds
+from node.folder.public import PublicNumbers
 from node.folder.shard import setting, write_shard
 from node.folder.whole import write_new, write_whole
 from node.places import agent_folder, shard_path
@@ -78,6 +80,8 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> tuple[Mani
     (building / "endpoints").mkdir(mode=0o755)
     indices: list[int] = []
     plans: list[list[Mechanism | None]] = []
+    noise_secrets = [_secret(c, agent) for agent in range(preparation.agents)]
+    signers = _signers(c, noise_secrets, bytes.fromhex(run))
     for agent in range(preparation.agents):
         # An agent that opts out has room in its ledger for runs to come, and is charged nothing now.
         epsilon, delta = preparation.budget(agent) or (0.0, 0.0)
@@ -85,13 +89,16 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> tuple[Mani
         rows = preparation.rows(agent)
         shard_digest = rows.digest()
         public = replace(
-            preparation.public(agent), run=bytes.fromhex(run), digest=bytes.fromhex(digest), shard_digest=shard_digest
+            _signing(preparation.public(agent), signers),
+            run=bytes.fromhex(run),
+            digest=bytes.fromhex(digest),
+            shard_digest=shard_digest,
         )
         write_shard(shard_path(building, agent), rows, public)
         indices.append(public.releases)
         place = agent_folder(building, agent)
         place.mkdir(mode=0o700)
-        secret = _secret(c, agent)
+        secret = noise_secrets[agent]
         write_new(place / "secret", secret)
         speaker = make(c.learning.algorithm, setting(rows, public, secret))
         plan = [speaker.charge(index) for index in range(public.releases)]
@@ -128,6 +135,21 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> tuple[Mani
     text = json.dumps(manifest.to_json(), indent=1, allow_nan=False) + "\n"
     write_whole(building / "manifest.json", text.encode(), 0o644)
     return manifest, plans
+
+
+def _signers(configuration: Configuration, noise_secrets: Sequence[bytes], run: bytes) -> list[str]:
+    """The public keys by which agents check what others pass on; empty where nobody signs."""
+    if not algorithm(configuration.learning.algorithm).signs or not signatures.available():
+        return []
+    return [signatures.verification_key(secret, run).hex() for secret in noise_secrets]
+
+
+def _signing(public: PublicNumbers, signers: list[str]) -> PublicNumbers:
+    """The public numbers of an agent whose releases are signed, if there are ``signers``."""
+    if not signers:
+        return public
+    learning = {**public.learning, "signers": signers}
+    return replace(public, learning=learning, release_dimension=public.release_dimension + signatures.NUMBERS)
 
 
 def _check_room(

@@ -16,7 +16,9 @@ LEAVE = signal.SIGUSR1
 """Tells an agent's process that it leaves the run."""
 
 _FORMAT = struct.Struct("<7q")
-_EAVESDROPPER = struct.Struct("<5q")
+_EAVESDROPPER = struct.Struct("<6q")
+_OLD_EAVESDROPPER = struct.Struct("<5q")
+"""From before there were receipts."""
 
 
 class State(IntEnum):
@@ -65,7 +67,7 @@ class StatusFile:
 class Overheard:
     """What the eavesdropper has heard so far: distinct releases, frames, bytes, agents that are done.
 
-    ``met`` counts the agents that it has been connected to.
+    ``met`` counts the agents that it has been connected to, ``backwards`` those whose ledger went backwards.
     """
 
     releases: int
@@ -73,6 +75,7 @@ class Overheard:
     bytes: int
     done: int
     met: int
+    backwards: int = 0
 
 
 class OverheardFile:
@@ -81,9 +84,9 @@ class OverheardFile:
     def __init__(self, path: Path) -> None:
         self._map = _mapped(path, _EAVESDROPPER)
 
-    def show(self, releases: int, frames: int, size: int, done: int, met: int) -> None:
+    def show(self, releases: int, frames: int, size: int, done: int, met: int, backwards: int) -> None:
         """Write the counts of this moment."""
-        _EAVESDROPPER.pack_into(self._map, 0, releases, frames, size, done, met)
+        _EAVESDROPPER.pack_into(self._map, 0, releases, frames, size, done, met, backwards)
 
     def close(self) -> None:
         """Let go of the file; what was last shown stays."""
@@ -92,7 +95,7 @@ class OverheardFile:
 
 def read_overheard(path: Path) -> Overheard | None:
     """What a running eavesdropper last showed; None where there is nothing yet."""
-    shown = _shown(path, _EAVESDROPPER)
+    shown = _shown(path, _EAVESDROPPER) or _shown(path, _OLD_EAVESDROPPER)
     return None if shown is None else Overheard(*shown)
 
 

@@ -21,7 +21,8 @@ def verify_log(path: Path | str) -> dict[str, Any]:
     -------
     dict
         One JSON document. ``ok`` is true if the file is whole and unchanged since it was written, no index came with
-        two bodies, and all releases have one size. ``capture`` tells whether everything that was sent is in the log.
+        two bodies, no ledger went backwards, and all releases have one size. ``capture`` tells whether everything that
+        was sent is in the log.
 
     Raises
     ------
@@ -55,7 +56,7 @@ def verify_log(path: Path | str) -> dict[str, Any]:
     odd = {str(size): count for size, count in sorted(sizes.items()) if size != expected}
     return {
         "log": str(path),
-        "ok": not (reader.damage or broken or unsealed or verdict.redrawn or odd),
+        "ok": not (reader.damage or broken or unsealed or verdict.redrawn or verdict.backwards or odd),
         "damage": reader.damage_as_json(),
         "chain": chain.hex(),
         "checkpoints": checkpoints,
@@ -63,6 +64,7 @@ def verify_log(path: Path | str) -> dict[str, Any]:
         "chain_broken": broken,
         "frames_after_last_checkpoint": unsealed,
         "redrawn": [list(pair) for pair in verdict.redrawn],
+        "backwards": list(verdict.backwards),
         "other_sizes": odd,
         "refused": verdict.refused,
         "capture": {**verdict.as_results(), "in_words": verdict.in_words()},

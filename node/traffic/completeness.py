@@ -5,6 +5,8 @@ Rules that hold here:
   when every expected agent's `done` and every index it names are here.
 - One index with the same bytes again is a repeat. One index with other bytes is a finding: its noise was drawn twice,
   or another sender uses its name.
+- A hello that names a receipt which no ledger can have beside an earlier one of the same agent is a finding: that
+  agent's ledger went backwards. A hello is not signed here, so an agent that lies about another makes one too.
 - A frame that is not a message of the run is counted by reason, and never raises.
 """
 
@@ -22,6 +24,8 @@ Ranges = tuple[tuple[int, int | None], ...]
 """First and last index of each range, both included. The last is None while no `done` was received."""
 
 _WIDEST_GAP: Final = 1 << 16
+_MOST_STARTS: Final = 64
+"""Starts of one agent whose charges are remembered."""
 _WORD: Final = (1 << 64) - 1
 
 
@@ -50,6 +54,8 @@ class Capture:
     """Frames that repeat a release with the same bytes."""
     redrawn: tuple[tuple[int, int], ...]
     """(agent, index) pairs that came with different bytes."""
+    backwards: tuple[int, ...]
+    """Agents whose ledger went backwards: it is an old copy, and forgets charges."""
     refused: dict[str, int]
     """Frames that are not a message of the run, by reason."""
     silent: tuple[int, ...]
@@ -102,6 +108,21 @@ class _Sender:
     skipped: frozenset[int] = frozenset()
     lacking: int = -1
     """How many indices up to ``last`` are missing; -1 while ``last`` is not known."""
+    charged: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """The fewest and the most charges that were named, by the number of starts that was named with them."""
+
+    def goes_back(self, starts: int, charged: int) -> bool:
+        """Note a receipt; True where it cannot be of a ledger that only grew.
+
+        Receipts of one start arrive in order. One of an earlier start may be late, over a connection of its own.
+        """
+        back = any(
+            most > charged if other <= starts else charged > fewest for other, (fewest, most) in self.charged.items()
+        )
+        fewest, most = self.charged.get(starts, (charged, charged))
+        if starts in self.charged or len(self.charged) < _MOST_STARTS:
+            self.charged[starts] = min(fewest, charged), max(most, charged)
+        return back
 
     def mark(self, index: int, fingerprint: int) -> int:
         """Store the fingerprint of an index; returns the one it had before, 0 if it is new."""
@@ -163,6 +184,7 @@ class CaptureCounter:
         self._agents = None if agents is None else frozenset(agents)
         self._senders: dict[int, _Sender] = {a: _Sender(topic(a)) for a in sorted(self._agents or ())}
         self._redrawn: dict[tuple[int, int], None] = {}
+        self.backwards: set[int] = set()
         self.refused: Counter[str] = Counter()
         self.frames = 0
         self.bytes = 0
@@ -212,6 +234,8 @@ class CaptureCounter:
             self._count_release(sender, number, header["index"], parts)
         elif header["kind"] == "done":
             self._count_done(sender, header["last"], header["skipped"])
+        elif (receipt := header.get("receipt")) is not None and sender.goes_back(receipt[0], receipt[1]):
+            self.backwards.add(number)
         return header
 
     def _count_release(self, sender: _Sender, number: int, index: int, parts: Sequence[bytes]) -> None:
@@ -257,6 +281,7 @@ class CaptureCounter:
             missing={a: s.missing for a, s in senders.items() if s.missing},
             repeats=self.repeats,
             redrawn=tuple(sorted(self._redrawn)),
+            backwards=tuple(sorted(self.backwards)),
             refused=dict(sorted(self.refused.items())),
             silent=tuple(a for a, s in senders.items() if s.bytes == 0),
             run=self._run,

@@ -83,6 +83,7 @@ class Outcome:
             "frames": capture.frames,
             "refused": capture.refused,
             "redrawn": [list(pair) for pair in capture.redrawn],
+            "backwards": list(capture.backwards),
             "silent": list(capture.silent),
             "oversized": self.oversized,
             "chain": self.chain.hex(),
@@ -301,7 +302,14 @@ class Eavesdropper:
     def _show(self) -> None:
         if self._shown is not None:
             counter = self._counter
-            self._shown.show(counter.releases, counter.frames, counter.bytes, counter.done, len(self._ear.met))
+            self._shown.show(
+                counter.releases,
+                counter.frames,
+                counter.bytes,
+                counter.done,
+                len(self._ear.met),
+                len(counter.backwards),
+            )
 
     def _close_log(self, ended: str, failure: str | None) -> Outcome:
         verdict = self._counter.verdict()

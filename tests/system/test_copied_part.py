@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +20,14 @@ from coordinator_free.privacy.noise import Start
 from coordinator_free.release import FloatArray, Release
 from coordinator_free.twin.reexecution import reexecute
 from node.agent.charging import Charger, start_of
+from node.exit_codes import ExitCode
 from node.folder.ledger import LedgerFile
 from node.folder.shard import read_shard
 from node.places import agent_folder, shard_path
+from node.traffic.check import verify_log
+from node.worlds import launcher
 from tests.helpers.averages_networks import problems, run, settings
-from tests.helpers.clusters import dealt, table
+from tests.helpers.clusters import AGENTS, dealt, final, table
 from topology import families
 
 pytestmark = pytest.mark.slow
@@ -154,3 +159,29 @@ def test_masks_are_never_used_by_two_starts() -> None:
         agent.receive(theirs)
     with pytest.raises(Halt, match="Masks are never used by two starts"):
         agent.wake()
+
+
+@pytest.mark.processes
+def test_an_agent_that_is_restored_from_a_backup_during_the_run_releases_nothing(tmp_path: Path) -> None:
+    folder, backup = tmp_path / "run", tmp_path / "backup"
+    configuration = dealt(folder, table(clock={"rate": 20.0}, network={"linger": 8.0}))
+    shutil.copytree(agent_folder(folder, AGENT), backup)
+    cluster = launcher.Cluster(folder, configuration, AGENTS)
+    cluster.start()
+    try:
+        cluster.watch(until=lambda progress: progress.sent > 60)
+        os.kill(cluster.alive[AGENT], signal.SIGKILL)
+        cluster.watch(until=lambda _: AGENT not in cluster.alive)
+        shutil.rmtree(agent_folder(folder, AGENT))
+        shutil.copytree(backup, agent_folder(folder, AGENT))
+        cluster.restart(AGENT)
+        watch = cluster.watch()
+    finally:
+        cluster.close()
+    assert watch.failures[-1]["status"] == ExitCode.LEDGER
+    assert "this ledger is an old copy" in watch.failures[-1]["last_words"][0]
+    assert final(folder, AGENT)["sent"] == 0
+    found = verify_log(folder / "traffic.mcap")
+    assert found["backwards"] == [AGENT]
+    assert found["redrawn"] == []
+    assert not found["ok"]

@@ -11,9 +11,10 @@ Rules that hold here:
 - Nothing waits for anybody: after ``updates`` releases an agent is finished, and works with what it knows by then.
   With n agents, some more than n updates let every agent receive everything.
 - The graph and each release's noise are public; an origin or a deviation that no agent can have is ignored.
-- What an agent made of its data comes from that agent alone: nobody else's word counts for its own releases, and of a
-  neighbour's releases only what came from that neighbour. Of another agent's release that arrives in two forms neither
-  is used or passed on.
+- What an agent made of its data comes from that agent alone: nobody else's word counts for its own releases. Where the
+  run has keys of signatures (``signers``), a release counts only with the signature of its origin. Without them, of a
+  neighbour's releases only what came from that neighbour counts.
+- Of another agent's release that arrives in two forms neither is used or passed on.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import numpy as np
 
 from coordinator_free.agent import Activation, Setting
 from coordinator_free.agents.checks import checked
+from coordinator_free.agents.personal import signatures
 from coordinator_free.agents.personal.anchors import Anchor, AnchorSettings
 from coordinator_free.agents.personal.smoothing import Smoothed, kernel, minimise_under, smooth
 from coordinator_free.algorithm import Algorithm
@@ -61,13 +63,16 @@ class GraphNumbers(AgentNumbers):
     """The whole graph: two agents and a weight each."""
     relays: int = 1
     """The rules for what others pass on, see `RELAYS`."""
+    signers: Sequence[str] = ()
+    """The key in hexadecimal digits that checks each agent's signature; empty: releases are not signed."""
 
 
 class GraphSmoothing(Algorithm):
     """One agent of graph smoothing.
 
     A release's vector has p + 2 numbers, all of a private release on the grid: the origin, the deviation of its noise
-    and sampling in each coordinate (0: it has no records), and the origin's released vector.
+    and sampling in each coordinate (0: it has no records), and the origin's released vector. With ``signers`` the 16
+    numbers of the origin's signature follow.
     """
 
     name: ClassVar[str] = "graph-smoothing"
@@ -78,6 +83,7 @@ class GraphSmoothing(Algorithm):
     resumes: ClassVar[bool] = False
     needs_clip: ClassVar[bool] = True
     mechanisms: ClassVar[tuple[str, ...]] = ("gaussian",)
+    signs: ClassVar[bool] = True
     releases_models: ClassVar[bool] = False
 
     def __init__(self, setting: Setting) -> None:
@@ -89,6 +95,12 @@ class GraphSmoothing(Algorithm):
         self._numbers = GraphNumbers.of(setting.learning)
         self._agents = self._numbers.agents
         self._origins = self._agents
+        self._signers = [bytes.fromhex(key) for key in self._numbers.signers]
+        if self._signers and not signatures.available():
+            raise SettingError(
+                f"learning.algorithm = {self.name!r}: releases of this run are signed, which needs the package "
+                "cryptography: pip install 'sottovoce[secure]'"
+            )
         self._checks = self._numbers.relays >= RELAYS
         unit = 1.0 if setting.clip is None else 1.0 / setting.clip
         self._anchor = Anchor(setting, AnchorSettings(anchor="gradient", anchor_scale=unit))
@@ -119,6 +131,7 @@ class GraphSmoothing(Algorithm):
 
     def _begin(self, next_index: int) -> None:
         self._known: dict[int, FloatArray] = {}
+        self._signatures: dict[int, FloatArray] = {}
         self._disputed: set[int] = set()
         self._ahead: deque[int] = deque()
         self._next = next_index
@@ -141,15 +154,24 @@ class GraphSmoothing(Algorithm):
 
     def receive(self, release: Release) -> None:
         self._consumed.append(release)
-        origin = release.vector[0]
-        deviation = release.vector[1]
+        content, signed = self._parted(release.vector)
+        origin, deviation = content[:2]
         if deviation != 0.0 and not GRID <= deviation <= LARGEST_SCALE:
             return
         if not 0 <= origin < self._origins or origin != int(origin) or not self._takes(int(origin), release):
             return
         if origin not in self._known:
-            self._known[int(origin)] = release.vector
+            self._known[int(origin)] = content
+            self._signatures[int(origin)] = signed
             self._ahead.append(int(origin))
+
+    def _parted(self, vector: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What a release's vector says, and its signature (empty where the run has none)."""
+        end = len(vector) - (signatures.NUMBERS if self._signers else 0)
+        return vector[:end], vector[end:]
+
+    def noised(self, index: int, vector: FloatArray) -> FloatArray:  # noqa: ARG002
+        return self._parted(vector)[0]
 
     def _takes(self, origin: int, release: Release) -> bool:
         """Whether this release counts for ``origin``; one that contradicts an earlier one makes both void."""
@@ -158,10 +180,16 @@ class GraphSmoothing(Algorithm):
         author = origin % self._agents
         if author == self._setting.agent or origin in self._disputed:
             return False
-        if author in self._setting.neighbours and author != release.sender:
-            return False
+        content, signed = self._parted(release.vector)
         known = self._known.get(origin)
-        if known is None or author == release.sender or np.array_equal(known, release.vector):
+        if known is not None and np.array_equal(known, content):
+            return True
+        if self._signers:
+            if not signatures.is_signed(self._signers[author], self._setting.run, content, signed):
+                return False
+        elif author in self._setting.neighbours and author != release.sender:
+            return False
+        if known is None or author == release.sender:
             return True
         self._disputed.add(origin)
         del self._known[origin]
@@ -174,12 +202,21 @@ class GraphSmoothing(Algorithm):
         release = Release(
             sender=self._setting.agent,
             index=self._next,
-            vector=self._known[self._origin()],
+            vector=self._passed_on(self._origin()),
             used=used(self._consumed, self._setting.agent, self._own_last),
         )
         self._own_last, self._next = self._next, self._next + 1
         self._consumed.clear()
         return release
+
+    def _passed_on(self, origin: int) -> FloatArray:
+        """What is known of ``origin``, with its signature where there are any."""
+        content = self._known[origin]
+        if not self._signers:
+            return content
+        if origin not in self._signatures:
+            self._signatures[origin] = signatures.signature(self._setting.secret, self._setting.run, content)
+        return np.concatenate((content, self._signatures[origin]))
 
     def _origin(self) -> int:
         """The origin of the next release."""

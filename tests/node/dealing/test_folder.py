@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from coordinator_free.agents.personal.coordinate_descent import CoordinateDescent
+from coordinator_free.agents.personal.signatures import verification_key
 from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.families import mechanism
 from coordinator_free.privacy.noise import simulation_secret
@@ -392,3 +393,17 @@ def test_the_process_reads_a_configuration_and_says_the_manifest(
     assert told.out == ""
     assert told.err.count("\n") == 1
     assert "exists" in told.err
+
+
+def test_agents_that_pass_releases_on_are_dealt_the_keys_that_check_them(tmp_path: Path) -> None:
+    table = private(learning={"algorithm": "graph-smoothing", "loss": "logistic"})
+    table["learning"] = {"algorithm": "graph-smoothing"}
+    table["data"] = {"source": "breast-cancer", "agents": 4}
+    table["privacy"] = {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-5, "clip": 1.0}
+    table["topology"] = {"kind": "ring"}
+    manifest = deal_run(from_table(table), tmp_path / "run")
+    for agent in range(4):
+        found = read_rows(shard_path(tmp_path / "run", agent))[1]
+        secret = read_secret(agent_folder(tmp_path / "run", agent) / "secret")
+        assert found.learning["signers"][agent] == verification_key(secret, manifest.run).hex()
+        assert found.release_dimension == found.dimension + 2 + 16

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgpack
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from node.traffic.completeness import CaptureCounter, in_words, judge
-from node.wire import topic
+from node.wire import Hello, Receipt, encode, topic
 from tests.helpers.speech import RUN, conversation, done, hello, release
 
 
@@ -144,3 +145,23 @@ def test_a_hostile_header_of_a_real_agent_is_only_counted() -> None:
         assert counter.count((topic(0), msgpack.packb(header), b"")) is None
     assert sum(counter.refused.values()) == 6
     assert counter.releases == 0
+
+
+def receipt(agent: int, starts: int, charged: int) -> tuple[bytes, bytes, bytes]:
+    return encode(RUN, Hello(agent, bytes(32), Receipt(starts, charged, bytes(16))))
+
+
+@pytest.mark.parametrize(
+    ("receipts", "back"),
+    [
+        ([(1, 0), (1, 5), (1, 5), (2, 7), (2, 9)], False),
+        ([(1, 0), (2, 7), (1, 5), (2, 9)], False),  # the last of the first start came late
+        ([(1, 0), (1, 50), (1, 0)], True),  # the part as it was dealt
+        ([(1, 0), (1, 50), (2, 20)], True),  # a backup of the first start
+        ([(2, 20), (1, 50)], True),
+        ([(1, 0), (2, 50), (3, 70), (2, 40)], True),
+    ],
+)
+def test_a_ledger_that_went_backwards_is_found_in_the_log(receipts: list[tuple[int, int]], back: bool) -> None:
+    frames = [receipt(2, *counts) for counts in receipts]
+    assert judge([hello(1), *frames], RUN, range(3)).backwards == ((2,) if back else ())

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
+from coordinator_free.agents.personal.signatures import verification_key
 from coordinator_free.agents.personal.smoothing import kernel, minimise_under, smooth
 from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.problem.losses import LOGISTIC, SQUARED
@@ -262,3 +263,50 @@ def test_two_rounds_need_the_squared_loss(regular, problems, team) -> None:
         twice(team, regular(12, 3), problems(12, 3, LOGISTIC))
     with pytest.raises(SettingError, match="clip_2 = 0"):
         twice(team, regular(12, 3), problems(12, 3, SQUARED), clip_2=0.0)
+
+
+RUN = b"r" * 16
+
+
+def signed(network, made, updates: int = 60):
+    """Agents of two rounds whose releases are signed."""
+    secrets = [bytes([agent]) * 32 for agent in range(network.agents)]
+    signers = [verification_key(secret, RUN).hex() for secret in secrets]
+
+    def of(team):
+        team_of = twice(team, network, made, updates=updates, signers=signers)
+        for agent, secret in zip(team_of, secrets, strict=True):
+            agent._setting = replace(agent._setting, run=RUN, secret=secret)
+        return team_of
+
+    return of
+
+
+def test_signed_releases_are_passed_on_and_forged_ones_are_not_used(regular, problems, team) -> None:
+    network = regular(12, 3)
+    team_of = signed(network, problems(12, 3, SQUARED))(team)
+    said = run_asynchronous(team_of, network, rate=1.0, seed=0).releases
+    assert all(len(agent._known) == 24 for agent in team_of), "both releases of every agent, with their signatures"
+    agent = signed(network, problems(12, 3, SQUARED))(team)[0]
+    near = network.neighbours(0)[0]
+    far = next(j for j in range(1, 12) if j not in network.neighbours(0))
+    honest = next(r.vector for r in said if r.vector[0] == far)
+    other = next(r.vector for r in said if r.vector[0] == far + 12)
+    for place in range(len(honest)):
+        forged = honest.copy()
+        forged[place] += 1.0
+        agent.receive(Release(near, place, forged))
+    agent.receive(Release(near, 50, np.concatenate((other[:-16], honest[-16:]))))
+    assert len(agent._known) == 0
+    agent.receive(Release(near, 51, honest))
+    agent.receive(Release(near, 52, np.concatenate((honest[:3], honest[3:-16] + 1.0, honest[-16:]))))
+    assert len(agent._known) == 1, "a forgery does not make the honest release void"
+
+
+def test_signed_flooding_is_executed_again_bit_for_bit(regular, problems, team) -> None:
+    network = regular(12, 3)
+    of = signed(network, problems(12, 3, SQUARED))
+    run = run_asynchronous(of(team), network, rate=1.0, seed=0)
+    everything = {(release.sender, release.index): release for release in run.releases}
+    for i, agent in enumerate(of(team)):
+        assert reexecute(agent, everything, [release for release in run.releases if release.sender == i]) is None
