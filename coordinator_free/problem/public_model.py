@@ -6,7 +6,7 @@ release may be chosen in view of earlier ones in any case, so composition does n
 
 Rules that hold here:
 - The model must be public. For a model that was computed from the records and not released the largest bound holds.
-- Rows are not longer than the bound: who uses it passes rows through `LocalProblem.within` first.
+- Rows are not longer than the bound: its callers pass rows through `LocalProblem.within` first.
 - The model's size is rounded up to a public grid, so that there are few different scales.
 """
 

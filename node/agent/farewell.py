@@ -64,7 +64,7 @@ def _take(talk: Conversation) -> None:
     talk.receive()
     talk.post.notice_listeners()
     if known < len(talk.incoming.done) == len(talk.around.neighbours):
-        talk.done()  # done of fewer neighbours is told with the next repeat
+        talk.done()  # the next repeat tells of fewer
     if isinstance(talk.incoming.inbox, NewestInbox):
         for release in talk.incoming.inbox.take():
             talk.agent.receive(release)

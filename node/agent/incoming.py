@@ -139,6 +139,6 @@ class Incoming:
         return {j: done.last for j, done in self.done.items() if self.receiver.newest(j) <= done.last}
 
     def missing(self) -> dict[int, tuple[int, ...]]:
-        """The indices that each neighbour says it sent and that never came; only of neighbours that are done."""
+        """The indices that each neighbour sent by its done and that never arrived; only of neighbours that are done."""
         gaps = {j: self.receiver.missing(j, done.last, done.skipped) for j, done in sorted(self.done.items())}
         return {j: gap for j, gap in gaps.items() if gap}

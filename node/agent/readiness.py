@@ -1,4 +1,4 @@
-"""How an agent becomes ready: every neighbour listens to it and was heard, and the eavesdropper listens.
+"""How an agent becomes ready: every neighbour listens to it and has sent something, and the eavesdropper listens.
 
 Rules that hold here:
 - There is no sleeping until "everybody must be there by now": the deadline's error names which neighbour is missing.
@@ -35,7 +35,7 @@ class Ready:
 
 
 def become_ready(talk: Conversation) -> Ready:
-    """Return once every awaited neighbour and the eavesdropper listen and every awaited neighbour was heard.
+    """Return once every awaited neighbour and the eavesdropper listen and every awaited neighbour has sent something.
 
     Raises
     ------

@@ -187,6 +187,8 @@ def _moment(time_ns: int | None) -> str:
 
 def _show_information(found: dict[str, Any]) -> None:
     table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column()
+    table.add_column(overflow="fold")
     rate = found["releases_per_s"]
     each = found["releases_per_agent"]
     bodies = ", ".join(f"{count} of {size}" for size, count in found["body_bytes"].items()) or "none"

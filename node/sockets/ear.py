@@ -1,4 +1,4 @@
-"""The socket of the eavesdropper: one SUB that hears every agent, and knows how many of them are there.
+"""The socket of the eavesdropper: one SUB that receives from every agent, and counts the agents that are there.
 
 Rules that hold here:
 - It subscribes to everything and never sends: that it listens is known to agents only by its subscription.

@@ -103,7 +103,7 @@ class Zygote:
         assert self._control is not None
         try:
             data = self._control.recv(1 << 16)
-        except ConnectionResetError:  # the launcher went before it had read what it was told
+        except ConnectionResetError:  # the launcher ended before it had read its answers
             data = b""
         if not data:
             self._lose_control()
