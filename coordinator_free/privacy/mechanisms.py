@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,7 +15,6 @@ from coordinator_free.privacy.noise import (
     discrete_laplace,
     exponential,
     standard_normal,
-    standard_normals,
 )
 
 
@@ -99,10 +97,9 @@ class Gaussian(_Additive):
     norm = "l2"
 
     def _noise_steps(self, dimension: int, stream: Stream) -> FloatArray:
-        return stream.sample(self._rounded, dimension)
-
-    def _rounded(self, streams: Sequence[Stream], dimension: int) -> FloatArray:
-        normal = standard_normals(streams, dimension) * (self.scale * STEPS)
+        # What is drawn ahead for several releases has no scale: that may change from release to release.
+        normal = standard_normal(stream, dimension)
+        normal *= self.scale * STEPS
         np.rint(normal, out=normal)
         normal += 0.0  # turns -0.0 into 0.0
         return normal

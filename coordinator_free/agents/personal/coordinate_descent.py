@@ -65,6 +65,7 @@ class CoordinateDescent(Asynchronous):
         self._moved = PublicModelSensitivity(
             self._problem.loss, self._clip, self._norm or "l2", setting.row_bound if self._norm is not None else None
         )
+        self._follows = self._private and self._moved.follows
         self._noise = Streams(setting.secret, setting.starts)
         self._charges: dict[tuple[float, float], Mechanism] = {}  # by multiplier and what a record moves
         self._made: Mechanism | None = None
@@ -108,7 +109,7 @@ class CoordinateDescent(Asynchronous):
 
     @property
     def follows_its_model(self) -> bool:
-        return self._private and self._moved.follows
+        return self._follows
 
     def charge(self, index: int) -> Mechanism | None:
         if not self._private or index >= self._setting.updates:
@@ -116,7 +117,7 @@ class CoordinateDescent(Asynchronous):
         return self._mechanism(index, self._moved.largest)
 
     def made_with(self, index: int) -> Mechanism | None:
-        if self.follows_its_model:
+        if self._follows:
             if index == self._next < self._setting.updates:
                 return self._mechanism(index, self._moved.at(self._model))
             if index == self._own_last and self._made is not None:

@@ -17,9 +17,11 @@ from coordinator_free.attacks.inversion import in_force, invert
 from coordinator_free.attacks.likelihood_ratio import Replacement
 from coordinator_free.attacks.noise_tests import NoiseRow, examine
 from coordinator_free.attacks.recorded_states import shifts
+from coordinator_free.privacy import noise
 from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.families import mechanism
 from coordinator_free.privacy.mechanism import GRID
+from coordinator_free.privacy.mechanisms import Gaussian
 from coordinator_free.problem.losses import LOGISTIC
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.problem.public_model import PublicModelSensitivity
@@ -237,3 +239,14 @@ def test_an_anchor_at_zero_has_half_the_noise() -> None:
     assert follows is not None
     assert old is not None
     assert follows.sensitivity == pytest.approx(old.sensitivity / 2.0, rel=1e-4)
+
+
+def test_noise_that_is_drawn_ahead_is_used_whatever_the_scale(monkeypatch: pytest.MonkeyPatch) -> None:
+    draws = []
+    original = noise._exponential
+    monkeypatch.setattr(noise, "_exponential", lambda *given: draws.append(1) or original(*given))
+    streams = noise.Streams(bytes(32))
+    made = [Gaussian(1.0, 1.0 + k).noise(5, streams[k]) for k in range(16)]
+    assert len(draws) == 1
+    for k, one in enumerate(made):
+        assert (one == Gaussian(1.0, 1.0 + k).noise(5, noise.Stream(bytes(32), k))).all()
