@@ -101,7 +101,7 @@ class Names:
     def settle(self) -> None:
         """After two more questions the answer to the first was taken in."""
         for _ in range(3):
-            assert self.asked.acquire(timeout=10)
+            assert self.asked.acquire(timeout=600)
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Names]:
         known.close()
     left = [thread for thread in threading.enumerate() if thread.name.startswith("name of")]
     for thread in left:
-        thread.join(10)
+        thread.join(600)
         assert not thread.is_alive()
 
 

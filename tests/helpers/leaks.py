@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-GRACE_SECONDS = 5.0
+GRACE_SECONDS = 60.0
 """ZeroMQ and the kernel close what a test has let go a moment later; a busy machine takes longer."""
 KEPT_BY_LIBRARIES = tuple(f"{Path(place).resolve()}/" for place in (sys.prefix, sys.base_prefix, "/usr/share"))
 """Fonts and other files of installed packages, which their libraries keep open on purpose."""

@@ -40,7 +40,7 @@ class Listening:
         self.thread.start()
 
     def end(self) -> Outcome:
-        self.thread.join(60)
+        self.thread.join(600)
         assert not self.thread.is_alive()
         assert self.error is None
         assert self.heard is not None

@@ -90,7 +90,7 @@ def test_a_run_names_the_agent_that_it_waits_for_and_sigterm_ends_it_like_ctrl_c
         assert b"agent-0002 did not finish (status -9): killed by SIGKILL" in said
         run.send_signal(signal.SIGTERM)
         said = run.stderr.read()
-        assert run.wait(60) == 128 + signal.SIGTERM
+        assert run.wait(600) == 128 + signal.SIGTERM
     assert b"interrupted: all processes ended" in said
     assert b"waiting for agent 2; agent 2: killed by SIGKILL" in said
     assert processes_of(folder) == {}

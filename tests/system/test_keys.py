@@ -33,7 +33,7 @@ def release(sender: int, index: int) -> Release:
 
 def until(condition: Callable[[], bool], *posts: Post) -> None:
     """Let the posts work until a condition holds; the deadline is only for a test that fails."""
-    for _ in range(2000):
+    for _ in range(20_000):
         for post in posts:
             post.notice_listeners()
         if condition():
@@ -218,7 +218,7 @@ def test_the_eavesdropper_on_its_own_hears_encrypted_links_with_its_key_and_not_
         said = [encode(RUN, message) for agent in speakers for message in (release(agent, 0), Done(agent, 0, (), ()))]
         for parts in said:
             speakers[parts[0][3]][0].say(parts)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=600)
     finally:
         process.kill()
         process.wait()

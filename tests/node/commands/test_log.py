@@ -181,7 +181,7 @@ def test_replay_and_eavesdrop_meet(log: Path, tmp_path: Path, capsys: pytest.Cap
     player = threading.Thread(target=lambda: status.append(exit_status(*arguments)))
     player.start()
     assert exit_status("eavesdrop", endpoint, "--log", tmp_path / "b.mcap") == 0
-    player.join(30)
+    player.join(600)
     assert status == [0]
     assert [f.parts for f in TrafficLogReader(tmp_path / "b.mcap")] == [f.parts for f in TrafficLogReader(log)]
     printed = capsys.readouterr().out

@@ -137,7 +137,7 @@ def test_of_three_dealings_at_once_one_wins(tmp_path: Path) -> None:
         one.stdin.write(text)
         one.stdin.close()
         one.stdin = None
-    ended = [(*one.communicate(timeout=120), one.returncode) for one in three]
+    ended = [(*one.communicate(timeout=600), one.returncode) for one in three]
     assert sorted(status for _, _, status in ended) == [0, 2, 2]
     for _, words, status in ended:
         assert (status == 0) == (words == "")

@@ -113,7 +113,7 @@ def test_one_process_holds_it_at_a_time(path: Path) -> None:
             "import sys; from pathlib import Path; from node.folder.ledger import LedgerFile;"
             "LedgerFile.open(Path(sys.argv[1]), sys.argv[2]).close(); print('opened')"
         )
-        done = subprocess.run([sys.executable, "-c", opens, path, SHARD], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([sys.executable, "-c", opens, path, SHARD], capture_output=True, text=True, timeout=600)
         return done.stdout.strip() or done.stderr
 
     with admitted(path):

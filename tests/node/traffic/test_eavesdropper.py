@@ -242,7 +242,7 @@ def test_the_command_closes_its_log_on_a_signal(
         speakers[0].wait_for_listener()
         speakers[0].say([release(0, k) for k in range(10)])
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=600)
     finally:
         process.kill()
         process.wait()

@@ -173,7 +173,7 @@ class Recorder:
 
     def end(self) -> list[Packet]:
         self._over.set()
-        self._thread.join(60)
+        self._thread.join(600)
         self._tap.close()
         return self._packets
 

@@ -34,7 +34,7 @@ def captured(folder: Path, network: dict[str, object]) -> tuple[Path, str, int]:
         watch = ran(folder / "run", table(network={"transport": "tcp", **network}))
         assert watch.failures == []
         tap.send_signal(signal.SIGTERM)
-        words, _ = tap.communicate(timeout=60)
+        words, _ = tap.communicate(timeout=600)
     finally:
         if tap.poll() is None:
             tap.kill()
