@@ -82,7 +82,14 @@ def test_a_signal_while_dealing_leaves_nothing_behind(tmp_path: Path, number: in
     (tmp_path / "config.toml").write_text(dump(from_table(table)))
     out = tmp_path / "runs"
     command = [sys.executable, "-m", "node.cli", "deal", str(tmp_path / "config.toml"), "--out", str(out / "run")]
-    with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as dealing:
+    with subprocess.Popen(
+        command,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        # Programs that a shell starts in the background ignore SIGINT, and what they start does too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as dealing:
         end = time.monotonic() + 600
         while not list(out.glob(".run.*.partial/shards/*")) and time.monotonic() < end:
             assert dealing.poll() is None

@@ -16,7 +16,7 @@ import pytest
 from node.configuration.public import dump
 from node.configuration.reading import from_table
 from node.folder.endings import failures_of
-from node.folder.status import read_status
+from node.folder.status import Status, read_status
 from node.places import agent_folder
 from node.worlds import launcher
 from node.worlds.orphan import left_of, running_zygote, stop_run
@@ -29,6 +29,10 @@ pytestmark = pytest.mark.processes
 
 def sockets_of(folder: Path) -> Path:
     return Path(json.loads((folder / "processes.json").read_text())["sockets"])
+
+
+def statuses_of(folder: Path) -> list[Status | None]:
+    return [read_status(agent_folder(folder, agent) / "status") for agent in range(AGENTS)]
 
 
 def started(folder: Path) -> launcher.Cluster:
@@ -78,15 +82,18 @@ def test_a_run_names_the_agent_that_it_waits_for_and_sigterm_ends_it_like_ctrl_c
     command = [sys.executable, "-m", "node.cli", "run", str(config), "--out", str(folder)]
     with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as run:
         assert run.stderr is not None
-        status = agent_folder(folder, 2) / "status"
-        while (shown := read_status(status)) is None or shown.sent == 0:
+        # All of them, so that none is still waiting to be ready when agent 2 dies.
+        while any(shown is None or shown.sent < 2 for shown in statuses_of(folder)):
             assert run.poll() is None
             select.select([], [], [], 0.05)
-        os.kill(shown.pid, signal.SIGKILL)
+        doomed = statuses_of(folder)[2]
+        assert doomed is not None
+        os.kill(doomed.pid, signal.SIGKILL)
         said = b""
         while b"waiting for agent 2" not in said:
-            said += run.stderr.readline()
-            assert run.poll() is None, said
+            line = run.stderr.readline()
+            assert line, said
+            said += line
         assert b"agent-0002 did not finish (status -9): killed by SIGKILL" in said
         run.send_signal(signal.SIGTERM)
         said = run.stderr.read()
