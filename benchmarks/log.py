@@ -28,12 +28,13 @@ import numpy as np
 from mcap.writer import CompressionType, IndexType, Writer
 
 from coordinator_free.release import Release
+from node.hello import Hello
 from node.traffic.check import verify_log
 from node.traffic.format import TrafficLogError
 from node.traffic.reader import TrafficLogReader
 from node.traffic.salvage import salvage
 from node.traffic.writer import TrafficLogWriter
-from node.wire import Done, Hello, Parts, encode
+from node.wire import Done, Parts, encode
 
 AGENTS, NEIGHBOURS, DIMENSION = 100, 10, 100
 RUN = bytes(range(16))

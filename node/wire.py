@@ -22,6 +22,7 @@ import msgpack
 import numpy as np
 
 from coordinator_free.release import Release, Used
+from node.hello import HELLO_KEYS, RECEIPT_KEYS, Hello, hello_fields, hello_of, is_hello, naturals
 
 VERSION: Final = 1
 EVERYBODY: Final = 0xFFFFFFFF
@@ -29,10 +30,6 @@ HEADER_LIMIT: Final = 1 << 20
 """A longer header is dropped unread, in bytes."""
 
 RELEASE_KEYS: Final = frozenset({"v", "run", "from", "to", "kind", "index", "round", "used"})
-HELLO_KEYS: Final = frozenset({"v", "run", "from", "to", "kind", "digest"})
-"""Of a hello without a receipt, as all were before there were receipts."""
-RECEIPT_KEYS: Final = HELLO_KEYS | {"receipt", "asks", "echoes"}
-RECEIPT_TAG_BYTES: Final = 16
 DONE_KEYS: Final = frozenset({"v", "run", "from", "to", "kind", "last", "skipped", "heard"})
 KEYS: Final = {"release": RELEASE_KEYS, "hello": RECEIPT_KEYS, "done": DONE_KEYS}
 
@@ -56,35 +53,6 @@ def own_name(agent: int | None) -> bytes:
 
 
 EAVESDROPPER: Final = own_name(None)
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """How far an agent's ledger reaches in a run: starts of its process, indices charged, and a tag of the agent's."""
-
-    starts: int
-    charged: int
-    tag: bytes
-
-    @property
-    def reach(self) -> tuple[int, int]:
-        """By which receipts of one agent are compared: a ledger that is older has charged less."""
-        return self.charged, self.starts
-
-
-@dataclass(frozen=True, slots=True)
-class Hello:
-    """The first message of an agent, with the digest of its public configuration.
-
-    With a ``receipt`` of the sender it is sent again now and then. ``asks``: the sender waits for its receipt from each
-    neighbour; ``echoes`` are the newest receipts of such neighbours, each with the agent's number.
-    """
-
-    sender: int
-    digest: bytes
-    receipt: Receipt | None = None
-    asks: bool = False
-    echoes: tuple[tuple[int, Receipt], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,54 +107,9 @@ def encode(run: bytes, message: Message) -> tuple[bytes, bytes, bytes]:
         return topic(message.sender, message.recipient), header, message.vector.astype("<f8", copy=False).tobytes()
     common: dict[str, Any] = {"v": VERSION, "run": run, "from": message.sender, "to": None}
     if isinstance(message, Hello):
-        return topic(message.sender), _pack({**common, **_hello_fields(message)}), b""
+        return topic(message.sender), _pack({**common, **hello_fields(message)}), b""
     done = {"kind": "done", "last": message.last, "skipped": list(message.skipped), "heard": list(message.heard)}
     return topic(message.sender), _pack({**common, **done}), b""
-
-
-def _hello_fields(message: Hello) -> dict[str, Any]:
-    fields: dict[str, Any] = {"kind": "hello", "digest": message.digest}
-    if message.receipt is None and not message.asks and not message.echoes:
-        return fields
-    echoes = [[agent, *_receipt_fields(echo)] for agent, echo in message.echoes]
-    own = None if message.receipt is None else _receipt_fields(message.receipt)
-    return {**fields, "receipt": own, "asks": message.asks, "echoes": echoes}
-
-
-def _receipt_fields(receipt: Receipt) -> list[Any]:
-    return [receipt.starts, receipt.charged, receipt.tag]
-
-
-def _hello(fields: Mapping[str, Any]) -> Hello:
-    own = fields.get("receipt")
-    echoes = tuple((agent, Receipt(*rest)) for agent, *rest in fields.get("echoes", ()))
-    receipt = None if own is None else Receipt(*own)
-    return Hello(fields["from"], fields["digest"], receipt, fields.get("asks", False), echoes)
-
-
-def _is_receipt(value: object) -> bool:
-    return (
-        type(value) is list
-        and len(value) == 3
-        and _naturals(value[:2])
-        and max(value[:2]) < 1 << 63
-        and type(value[2]) is bytes
-        and len(value[2]) == RECEIPT_TAG_BYTES
-    )
-
-
-def _is_hello(fields: Mapping[str, Any]) -> bool:
-    if type(fields["digest"]) is not bytes or len(fields["digest"]) != 32:
-        return False
-    if "receipt" not in fields:
-        return True
-    own, echoes = fields["receipt"], fields["echoes"]
-    return (
-        (own is None or _is_receipt(own))
-        and type(fields["asks"]) is bool
-        and type(echoes) is list
-        and all(type(e) is list and _naturals(e[:1]) and len(e) == 4 and _is_receipt(e[1:]) for e in echoes)
-    )
 
 
 class Refused(Exception):
@@ -195,10 +118,6 @@ class Refused(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
-
-
-def _naturals(value: object) -> bool:
-    return type(value) is list and (not value or (set(map(type, value)) == _INT and min(value) >= 0))
 
 
 def decode_header(header: bytes) -> dict[str, Any]:
@@ -221,13 +140,13 @@ def decode_header(header: bytes) -> dict[str, Any]:
     good = good and (recipient is None or (type(recipient) is int and 0 <= recipient < EVERYBODY))
     if kind == "release":
         index, number, pairs = fields["index"], fields["round"], fields["used"]
-        good = good and type(index) is int and index >= 0 and _naturals(pairs) and len(pairs) % 2 == 0
+        good = good and type(index) is int and index >= 0 and naturals(pairs) and len(pairs) % 2 == 0
         good = good and (number is None or (type(number) is int and number >= 0))
     elif kind == "hello":
-        good = good and _is_hello(fields)
+        good = good and is_hello(fields)
     else:
         last = fields["last"]
-        good = good and type(last) is int and last >= -1 and _naturals(fields["skipped"]) and _naturals(fields["heard"])
+        good = good and type(last) is int and last >= -1 and naturals(fields["skipped"]) and naturals(fields["heard"])
     if not good:
         raise Refused("header fields")
     return fields
@@ -249,7 +168,7 @@ def message(fields: Mapping[str, Any], body: bytes) -> Message:
     """A message from its header's fields (`decode_header`) and its body; raises `Refused`."""
     sender: int = fields["from"]
     if fields["kind"] == "hello":
-        return _hello(fields)
+        return hello_of(fields)
     if fields["kind"] == "done":
         return Done(sender, fields["last"], tuple(fields["skipped"]), tuple(fields["heard"]))
     if len(body) % 8:
@@ -381,7 +300,7 @@ class Receiver:
                 and 0 <= index < self._releases
                 and round_ == "round"
                 and used_ == "used"
-                and _naturals(used)
+                and naturals(used)
                 and len(used) % 2 == 0
                 and (number is None or (type(number) is int and number >= 0))
             )
@@ -403,7 +322,7 @@ class Receiver:
             raise Refused("sender")
         sender = from_and_to[0]
         if fields["kind"] == "hello":
-            return _hello(fields)
+            return hello_of(fields)
         if fields["kind"] == "done":
             return Done(sender, fields["last"], tuple(fields["skipped"]), tuple(fields["heard"]))
         if len(parts[2]) != self._bytes:

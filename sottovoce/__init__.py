@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from node.configuration.refusals import ConfigurationError
     from node.configuration.sections import Configuration
     from node.folder.manifest import Manifest, RunFolderError
+    from node.hello import Hello
     from node.traffic.format import Frame, TrafficLogError
-    from node.wire import Done, Hello
+    from node.wire import Done
     from node.worlds.progress import Progress
     from node.worlds.steps import RunFailure
     from sottovoce.budgets import Bought, calibrate, epsilon
@@ -97,7 +98,8 @@ _PLACES = {
     "node.configuration.sections": ("Configuration",),
     "node.folder.manifest": ("Manifest", "RunFolderError"),
     "node.traffic.format": ("Frame", "TrafficLogError"),
-    "node.wire": ("Done", "Hello"),
+    "node.hello": ("Hello",),
+    "node.wire": ("Done",),
     "node.worlds.steps": ("RunFailure",),
     "node.worlds.progress": ("Progress",),
     "sottovoce.budgets": ("Bought", "calibrate", "epsilon"),

@@ -25,7 +25,8 @@ import msgpack
 import numpy as np
 
 from coordinator_free.release import Release
-from node.wire import Done, Hello, Message, Receipt, Receiver, Refused, decode, encode, topic
+from node.hello import Hello, Receipt
+from node.wire import Done, Message, Receiver, Refused, decode, encode, topic
 
 RUN, OTHER_RUN = bytes(range(16)), bytes(16)
 ME, NEIGHBOURS, STRANGER = 1, (2, 3), 9

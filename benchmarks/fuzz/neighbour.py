@@ -38,7 +38,8 @@ from coordinator_free.problem.losses import LOGISTIC, SQUARED
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray, Release
 from node.agent.receipts import Receipts
-from node.wire import Done, Hello, Parts, Receipt, Receiver, encode
+from node.hello import Hello, Receipt
+from node.wire import Done, Parts, Receiver, encode
 from topology import families
 
 RUN: Final = bytes(range(16))

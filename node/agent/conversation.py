@@ -18,8 +18,8 @@ from node.agent.surroundings import AgentFailure, Surroundings
 from node.exit_codes import ExitCode
 from node.folder.ledger import LedgerFile
 from node.folder.status import State, StatusFile
+from node.hello import Receipt
 from node.sockets.agent_sockets import Post
-from node.wire import Receipt
 
 HANG_UP = 60.0
 """Seconds that messages have to go out at the end: a slow eavesdropper is waited for, but not for ever."""

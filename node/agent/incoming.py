@@ -18,9 +18,10 @@ from node.agent.charging import Charger
 from node.agent.receipts import Receipts
 from node.agent.silence import Listening
 from node.agent.surroundings import Surroundings
+from node.hello import Hello
 from node.sockets.agent_sockets import Post
 from node.sockets.names import NamedEndpoints
-from node.wire import Done, Hello, Parts, Receiver
+from node.wire import Done, Parts, Receiver
 
 DRAIN = 64
 """Messages per neighbour that one drain takes at most."""

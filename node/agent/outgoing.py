@@ -19,8 +19,9 @@ from node.agent.receipts import Receipts
 from node.agent.snapshot import packed_snapshot
 from node.agent.surroundings import Surroundings
 from node.folder.journal import Journal, read_journal
+from node.hello import Hello
 from node.sockets.agent_sockets import Post
-from node.wire import Done, Hello, Parts, decode, encode
+from node.wire import Done, Parts, decode, encode
 
 
 class Outgoing:

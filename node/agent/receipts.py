@@ -15,7 +15,7 @@ import hmac
 from collections import Counter
 from collections.abc import Callable
 
-from node.wire import RECEIPT_TAG_BYTES, Hello, Receipt
+from node.hello import RECEIPT_TAG_BYTES, Hello, Receipt
 
 _DOMAIN = b"sottovoce receipt 1\x00"
 _RECEIPTS_OF_A_RUN = 20

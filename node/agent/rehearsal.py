@@ -22,8 +22,9 @@ from node.agent.surroundings import Surroundings
 from node.folder.ledger import LedgerFile
 from node.folder.public import NetworkNumbers, PublicNumbers
 from node.folder.shard import Rows, read_shard, write_shard
+from node.hello import Hello
 from node.sockets.agent_sockets import FixedEndpoints, Post
-from node.wire import Done, Hello, Parts, encode, own_name
+from node.wire import Done, Parts, encode, own_name
 
 _NEIGHBOURS = (1, 2)
 _WAKES = 30

@@ -13,9 +13,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any
 
+from node.hello import Hello
 from node.traffic.format import Frame
 from node.traffic.selection import sender_of
-from node.wire import Done, Hello, Refused, decode
+from node.wire import Done, Refused, decode
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from coordinator_free.release import Release
+from node.hello import Hello
 from node.traffic.attachments import agents_of
 from node.traffic.format import Frame
 from node.traffic.reader import TrafficLogReader
-from node.wire import Done, Hello, Refused, decode
+from node.wire import Done, Refused, decode
 
 
 class SelectionError(ValueError):

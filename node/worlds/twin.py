@@ -31,12 +31,13 @@ from node.folder.counted import Counted
 from node.folder.ledger import LedgerFile
 from node.folder.run import read_run
 from node.folder.shard import read_secret, setting
+from node.hello import Hello
 from node.places import agent_folder
 from node.plug_ins import end_errors_with_one_line, find_here, message_of
 from node.processes import keep_private
 from node.traffic.attachments import run_attachments
 from node.traffic.writer import TrafficLogWriter
-from node.wire import Done, Hello, encode
+from node.wire import Done, encode
 
 SECOND = 1_000_000_000
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from coordinator_free.release import Release
+from node.hello import Hello
 from node.traffic.writer import TrafficLogWriter
-from node.wire import Done, Hello, encode
+from node.wire import Done, encode
 
 RUN = bytes(range(16))
 START_NS = 1_700_000_000_000_000_000

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from coordinator_free.release import Release
 from node import wire
-from node.wire import Done, Hello, Receipt, Receiver, Refused, decode, decode_header, encode, own_name, topic
+from node.hello import Hello, Receipt
+from node.wire import Done, Receiver, Refused, decode, decode_header, encode, own_name, topic
 
 RUN = bytes(range(16))
 

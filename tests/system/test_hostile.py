@@ -16,9 +16,10 @@ import zmq
 
 from coordinator_free.release import Release
 from node.folder.keys import Keys, make_keys, read_keys
+from node.hello import Hello
 from node.places import agent_folder
 from node.sockets.agent_sockets import MOST_PARTS, Post
-from node.wire import HEADER_LIMIT, Hello, Receiver, encode, own_name, topic
+from node.wire import HEADER_LIMIT, Receiver, encode, own_name, topic
 from tests.helpers.places import ROOT
 
 RUN = bytes(range(16))

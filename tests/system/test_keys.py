@@ -15,11 +15,12 @@ import zmq
 
 from coordinator_free.release import Release
 from node.folder.keys import AGENT_KEY, EAVESDROPPER_KEY, PUBLIC_KEYS, Keys, KeysError, key_path, make_keys, read_keys
+from node.hello import Hello
 from node.places import agent_folder
 from node.sockets.admission import DOMAIN
 from node.sockets.agent_sockets import Post
 from node.traffic.reader import TrafficLogReader
-from node.wire import EAVESDROPPER, Done, Hello, Receiver, encode, own_name
+from node.wire import EAVESDROPPER, Done, Receiver, encode, own_name
 from tests.helpers.clusters import AGENTS, dealt, final, ran, said, table, watched
 from tests.helpers.documents import conforms
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from node.agent.receipts import Receipts, tag
-from node.wire import Hello, Receipt, decode, encode
+from node.hello import Hello, Receipt
+from node.wire import decode, encode
 
 RUN, SECRET, OTHER = bytes(16), b"s" * 32, b"o" * 32
 

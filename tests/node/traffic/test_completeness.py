@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from node.hello import Hello, Receipt
 from node.traffic.completeness import CaptureCounter, in_words, judge
-from node.wire import Hello, Receipt, encode, topic
+from node.wire import encode, topic
 from tests.helpers.speech import RUN, conversation, done, hello, release
 
 
