@@ -122,7 +122,7 @@ def view(
     releases
         Of an agent; those that release less (an agent that opts out) release nothing.
     network
-        Who receives from whom.
+        The links: each agent receives the releases of its neighbours.
     delta
         Where epsilon is read off.
     observers

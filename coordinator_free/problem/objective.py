@@ -14,16 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from coordinator_free.problem.losses import Loss, Squared
 from coordinator_free.release import FloatArray
-
-if TYPE_CHECKING:
-    pass
-
 
 _SMALLEST_SQUARE, _LARGEST_SQUARE = 1e-280, 1e300
 """Between them a sum of squares has all its digits."""

@@ -104,13 +104,18 @@ def _judge(result: AgentAudit, tried: _Tried | None, delta: float) -> AgentAudit
         return result
     if tried.attempt is None or tried.bound is None:
         return replace(result, why=tried.why)
-    attempt, bound, why = tried.attempt, tried.bound, []
-    if attempt.attained is not None and attempt.attained < 0.95:
-        why.append(f"the worst replacement uses {attempt.attained:.0%} of the sensitivity")
+    why = []
     if result.accounted and 0.0 < delta < 1.0:
         mu = gaussian_mu(result.accounted, delta)
-        shown = expected(mu, bound.observations, delta, bound.confidence)
-        why.append(f"{attempt.trials} trials would show about {shown:.2f} of all {result.accounted:.2f}")
+        shown = expected(mu, tried.bound.observations, delta, tried.bound.confidence)
+        why.append(f"{tried.attempt.trials} trials would show about {shown:.2f} of all {result.accounted:.2f}")
+    return attacked_with(result, tried.attempt, tried.bound, why)
+
+
+def attacked_with(result: AgentAudit, attempt: Attempt, bound: Bound, why: Sequence[str]) -> AgentAudit:
+    """One agent's figures with those of an attack; ``why``: further reasons why attacked is below accounted."""
+    if attempt.attained is not None and attempt.attained < 0.95:
+        why = [f"the worst replacement uses {attempt.attained:.0%} of the sensitivity", *why]
     return replace(
         result,
         attacked=bound.epsilon,

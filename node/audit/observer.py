@@ -15,7 +15,7 @@ import numpy as np
 
 from coordinator_free.algorithm import Attack
 from coordinator_free.attacks.attacker import Attempt
-from coordinator_free.attacks.bounds import Bound, attacked
+from coordinator_free.attacks.bounds import attacked
 from coordinator_free.attacks.inversion import InversionError
 from coordinator_free.attacks.likelihood_ratio import FreshNoise, environment
 from coordinator_free.attacks.neighbour_view import NeighbourView
@@ -23,7 +23,7 @@ from coordinator_free.attacks.worst_case import Worst, worst_alternative
 from coordinator_free.privacy.analytic_gaussian import gaussian_mu
 from coordinator_free.privacy.observer import epsilons_of_a_sum
 from coordinator_free.privacy.observers import NoSurrogate, view
-from node.audit.attack import accounted
+from node.audit.attack import accounted, attacked_with
 from node.audit.evidence import Evidence
 from node.audit.recording import Recording
 from node.audit.report import AgentAudit, AuditError, ObserverReport, Part
@@ -100,12 +100,14 @@ class As:
         found = []
         for agent in range(len(self.evidence.agents)):
             attempt = tried.get(agent)
-            bound = None if attempt is None else attacked(*attempt.scores, delta, confidence)
-            why = "not chosen" if agent not in chosen else "not possible from what the observer receives"
             own = accounted(self.evidence, agent, confidence)
-            found.append(
-                replace(own, why=why) if attempt is None or bound is None else _with(own, attempt, bound, trials)
-            )
+            if attempt is None:
+                why = "not chosen" if agent not in chosen else "not possible from what the observer receives"
+                found.append(replace(own, why=why))
+                continue
+            fewer = [f"{attempt.trials} trials of the whole network, as many as a few minutes allow"]
+            bound = attacked(*attempt.scores, delta, confidence)
+            found.append(attacked_with(own, attempt, bound, fewer if attempt.trials < trials else []))
         return Part(tuple(found), notes=tuple(notes))
 
     def report(self, results: Sequence[AgentAudit]) -> Part[ObserverReport]:
@@ -188,20 +190,3 @@ class As:
         vectors = observed.vectors()
         at = np.stack([np.zeros_like(vectors[0]) if p < 0 else vectors[p] for p in world.parents])
         return worst_alternative(world, at, record=record, row_bound=observed.setting.row_bound)
-
-
-def _with(result: AgentAudit, attempt: Attempt, bound: Bound, asked: int) -> AgentAudit:
-    why = []
-    if attempt.attained is not None and attempt.attained < 0.95:
-        why.append(f"the worst replacement uses {attempt.attained:.0%} of the sensitivity")
-    if attempt.trials < asked:
-        why.append(f"{attempt.trials} trials of the whole network, as many as a few minutes allow")
-    return replace(
-        result,
-        attacked=bound.epsilon,
-        trials=attempt.trials,
-        record=attempt.record,
-        attained=attempt.attained,
-        ceiling=bound.ceiling,
-        why="; ".join(why),
-    )

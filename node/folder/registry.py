@@ -36,7 +36,7 @@ from coordinator_free.privacy.objective_perturbation import ObjectivePerturbatio
 from node.folder.counted import read_counted
 from node.folder.ledger import LedgerFile
 from node.folder.manifest import RunFolderError, read_json, read_manifest
-from node.folder.whole import write_synced
+from node.folder.whole import write_whole
 from node.places import HANDED_OVER, agent_folder
 
 Digests = npt.NDArray[np.uint64]
@@ -162,7 +162,7 @@ class Registry:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with registry.held():
                 if not (folder / "key").exists():
-                    write_synced(folder / "key", os.urandom(32))
+                    write_whole(folder / "key", os.urandom(32), synced=True)
         except OSError as error:
             raise RegistryError(f"registry {folder} cannot be written: {error.strerror or error}") from None
         return registry
@@ -196,7 +196,7 @@ class Registry:
 
     def write(self, entry: Entry) -> None:
         """Write an entry, or put it in the place of the run's older one; returns when it is on the disk."""
-        write_synced(self._path(entry.run), json.dumps(entry.to_json(), allow_nan=False).encode())
+        write_whole(self._path(entry.run), json.dumps(entry.to_json(), allow_nan=False).encode(), synced=True)
 
     def remove(self, run: str) -> None:
         """Take out the entry of a run whose folder never came to be."""
@@ -213,7 +213,7 @@ class Registry:
 
     def state_total(self, epsilon: float) -> None:
         """Remember what all runs together may spend."""
-        write_synced(self.folder / _TOTAL, json.dumps({"epsilon": epsilon}, allow_nan=False).encode())
+        write_whole(self.folder / _TOTAL, json.dumps({"epsilon": epsilon}, allow_nan=False).encode(), synced=True)
 
     def _path(self, run: str) -> Path:
         return self.folder / f"{run}.json"

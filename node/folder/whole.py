@@ -16,8 +16,8 @@ from pathlib import Path
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
-def write_whole(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Write a file, replacing an older one.
+def write_whole(path: Path, data: bytes, mode: int = 0o600, *, synced: bool = False) -> None:
+    """Write a file, replacing an older one; with ``synced`` wait until it is on the disk under its name.
 
     Raises
     ------
@@ -27,33 +27,10 @@ def write_whole(path: Path, data: bytes, mode: int = 0o600) -> None:
     part = _part(path)
     try:
         part.unlink(missing_ok=True)
-        _write(part, data, mode)
+        _write(part, data, mode, synced=synced)
         part.replace(path)
-    except OSError as error:
-        raise _named(error, path, part) from error
-
-
-def write_synced(path: Path, data: bytes) -> None:
-    """Write a file, mode 0600, replacing an older one, and wait until it is on the disk under its name.
-
-    Raises
-    ------
-    OSError
-        With ``path`` as its file name.
-    """
-    part = _part(path)
-    try:
-        part.unlink(missing_ok=True)
-        with os.fdopen(os.open(part, _NEW, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        if synced:
+            _sync_folder(path.parent)
     except OSError as error:
         raise _named(error, path, part) from error
 
@@ -103,9 +80,21 @@ def _part(path: Path) -> Path:
     return path.with_name(f".{path.name}.part")
 
 
-def _write(path: Path, data: bytes, mode: int) -> None:
+def _write(path: Path, data: bytes, mode: int, *, synced: bool = False) -> None:
     with os.fdopen(os.open(path, _NEW, mode), "wb") as file:
         file.write(data)
+        if synced:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _named(error: OSError, path: Path, unfinished: Path) -> OSError:
