@@ -39,7 +39,7 @@ class Release:
     @property
     def finite(self) -> bool:
         """Whether every number in it is one."""
-        return bool(np.isfinite(self.vector).all())
+        return bool(np.logical_and.reduce(np.isfinite(self.vector)))
 
     def same_as(self, other: Release) -> bool:
         """Whether both are equal bit for bit, header and vector."""

@@ -15,6 +15,7 @@ Rules that hold here:
 
 from __future__ import annotations
 
+import functools
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -39,15 +40,22 @@ class MechanismError(ValueError):
     """A mechanism that does not exist, a number that is not acceptable, or a value that does not fit its grid."""
 
 
-def boxed(vector: FloatArray, largest: float = LARGEST) -> FloatArray:
+def boxed(vector: FloatArray, largest: float = LARGEST, out: FloatArray | None = None) -> FloatArray:
     """Project ``vector``, shape (d,), onto the box of half width ``largest``: no two vectors move further apart.
 
     The projection is coordinate-wise, so it expands neither L1 nor L2 distances, and it has no branch that depends on
-    a value. A NaN becomes ``-largest``.
+    a value. A NaN becomes ``-largest``. The result is a new array, or ``out``, which may be ``vector`` itself.
     """
-    inside: FloatArray = np.fmax(vector, -largest)
-    np.fmin(inside, largest, out=inside)
+    low, high = _edges(largest)
+    inside: FloatArray = np.fmax(vector, low, out)
+    np.fmin(inside, high, inside)
     return inside
+
+
+@functools.lru_cache(maxsize=64)
+def _edges(largest: float) -> tuple[FloatArray, FloatArray]:
+    """The box's lowest and highest coordinate as arrays: numpy would make them anew of numbers in each projection."""
+    return np.array(-largest), np.array(largest)
 
 
 class Mechanism(Protocol):

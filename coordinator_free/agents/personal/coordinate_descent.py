@@ -23,7 +23,7 @@ from coordinator_free.agent import Setting
 from coordinator_free.agents.personal.asynchronous import Asynchronous
 from coordinator_free.algorithm import Attack
 from coordinator_free.privacy.families import NORMS, mechanism
-from coordinator_free.privacy.mechanism import REACH, Mechanism
+from coordinator_free.privacy.mechanism import REACH, Mechanism, boxed
 from coordinator_free.privacy.noise import Streams
 from coordinator_free.problem.public_model import PublicModelSensitivity
 from coordinator_free.release import FloatArray, Release
@@ -103,8 +103,7 @@ class CoordinateDescent(Asynchronous):
     def _reachable(self, mixture: FloatArray) -> FloatArray:
         """The mixture, projected in place in a private run: beside larger numbers float64 would lose the grid."""
         if self._norm is not None:
-            np.fmax(mixture, -REACH, out=mixture)
-            np.fmin(mixture, REACH, out=mixture)
+            return boxed(mixture, REACH, mixture)
         return mixture
 
     @property
