@@ -103,9 +103,9 @@ def _accepted(location: list[str], root: type[BaseModel]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as an error shows it: in TOML where it can be, and never long."""
+    """A value as an error shows it: in TOML where it can be; of a long one both ends, since a path ends in its name."""
     try:
         text = toml_value(value)
     except TypeError:
         text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return text if len(text) <= 80 else f"{text[:38]}...{text[-39:]}"

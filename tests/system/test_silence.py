@@ -55,7 +55,7 @@ def test_who_was_paused_goes_on_with_the_newest_round_and_all_agree_as_if_nothin
     assert verify(folder).ok
     calm = in_twin(tmp_path / "calm", admm({"at": 0.5, "fault": "pause", "target": "one", "lasting": 2.5}))
     for agent in range(AGENTS):
-        np.testing.assert_allclose(read_final(folder, agent)["model"], read_final(calm, agent)["model"], atol=1e-6)
+        np.testing.assert_allclose(read_final(folder, agent)["model"], read_final(calm, agent)["model"], atol=1e-5)
 
 
 def test_the_others_finish_without_who_is_killed(tmp_path: Path) -> None:

@@ -92,9 +92,11 @@ def masked(**privacy: Any) -> dict[str, Any]:
 def test_promises_that_differ_are_not_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one: dict[str, Any], other: dict[str, Any], words: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "rich.csv").write_text("agent,epsilon\n0,50\n")
-    (tmp_path / "poor.csv").write_text("agent,epsilon\n0,1\n")
+    folder = tmp_path / ("a folder whose name is long " * 3)
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    (folder / "rich.csv").write_text("agent,epsilon\n0,50\n")
+    (folder / "poor.csv").write_text("agent,epsilon\n0,1\n")
     configurations = {"one": configured(one, {}), "two": configured(other, {})}
     with pytest.raises(TrialError, match=words):
         check(configurations)
