@@ -19,8 +19,9 @@ Rules that hold here:
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -126,3 +127,10 @@ class GaussianObjectivePerturbation(ObjectivePerturbation):
         constant = self.dimension * math.log(self.scale * math.sqrt(2.0 * math.pi))
         density: FloatArray = -constant - np.square(noise / self.scale).sum(axis=-1) / 2.0
         return density
+
+
+OBJECTIVE_NOISE: Final[Mapping[str, type[ObjectivePerturbation]]] = {
+    "gamma-norm": ObjectivePerturbation,
+    "gaussian": GaussianObjectivePerturbation,
+}
+"""The mechanism of a release whose objective holds noise of a family."""

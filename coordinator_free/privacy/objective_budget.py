@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coordinator_free.privacy.families import mechanism
+from coordinator_free.privacy.gaussian_objective_perturbation import OBJECTIVE_NOISE
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.noise import FloatArray
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
@@ -41,7 +42,13 @@ class Bought(NamedTuple):
 
 
 def buy_rounds(
-    jacobians: Sequence[float], epsilon: float, delta: float, dimension: int, *, adds_curvature: bool
+    jacobians: Sequence[float],
+    epsilon: float,
+    delta: float,
+    dimension: int,
+    *,
+    adds_curvature: bool,
+    family: str = "gamma-norm",
 ) -> Bought | None:
     """The noise of rounds with these Jacobian losses; None where they leave nothing of the budget.
 
@@ -55,14 +62,20 @@ def buy_rounds(
         Of a release.
     adds_curvature
         Whether a round may add curvature, so that its Jacobian loses less.
+    family
+        Of the noise: "gamma-norm", or "gaussian", which needs ``delta`` > 0.
     """
     rounds = len(jacobians)
     largest = max(jacobians)
-    found = _multiplier(_rounded_up(jacobians, epsilon / (_STEPS * rounds)), epsilon, delta, dimension)
+    found = _multiplier(_rounded_up(jacobians, epsilon / (_STEPS * rounds)), epsilon, delta, dimension, family)
     if adds_curvature and sum(jacobians) > SHARE * epsilon:
         most = SHARE * epsilon / rounds
         with_curvature = _multiplier(
-            _rounded_up([min(j, most) for j in jacobians], epsilon / (_STEPS * rounds)), epsilon, delta, dimension
+            _rounded_up([min(j, most) for j in jacobians], epsilon / (_STEPS * rounds)),
+            epsilon,
+            delta,
+            dimension,
+            family,
         )
         if with_curvature is not None and (found is None or with_curvature < found):
             return Bought(with_curvature, most)
@@ -96,9 +109,13 @@ def _rounded_up(jacobians: Sequence[float], step: float) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=512)
-def _multiplier(jacobians: tuple[float, ...], epsilon: float, delta: float, dimension: int) -> float | None:
+def _multiplier(
+    jacobians: tuple[float, ...], epsilon: float, delta: float, dimension: int, family: str
+) -> float | None:
+    noise = OBJECTIVE_NOISE[family]
+
     def spent(shift: float) -> float:
-        return _epsilon([ObjectivePerturbation(1.0, 1.0 / shift, j, dimension) for j in jacobians], delta)
+        return _epsilon([noise(1.0, 1.0 / shift, j, dimension) for j in jacobians], delta)
 
     shift = _largest(spent, epsilon / len(jacobians), epsilon)
     return None if shift is None else 1.0 / shift

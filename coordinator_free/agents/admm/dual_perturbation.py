@@ -6,6 +6,10 @@ The noise has density ~ exp(-zeta m/C |e|). Replacing one record moves the linea
 Jacobian costs ln(1 + c1 R^2/k); so a round is pure ln(1 + c1 R^2/k) + 2 L zeta. The printed algorithm takes twice this
 zeta for the same claim (`coordinator_free.privacy.objective_perturbation.penalised`). Over several rounds the noise
 loses much less than its pure share: each agent's noise is chosen by the accountant (`PerturbedRounds.buy`).
+
+With mechanism "gaussian" the noise is Gaussian (Zhang, Khalili and Liu 2018, section 6.3). A round has no pure epsilon
+then. Its loss is at most ln(1 + c1 R^2/k) + D r/s + (D/s)^2/2, D = 2 C L / m_i, s the noise's deviation and r a
+Rayleigh(1) variable independent of earlier rounds: the losses of rounds add as independent variables.
 """
 
 from __future__ import annotations
@@ -18,16 +22,17 @@ import numpy as np
 from coordinator_free.agent import Setting
 from coordinator_free.agents.admm.perturbed_rounds import PerturbedRounds
 from coordinator_free.algorithm import Attack
+from coordinator_free.privacy.gaussian_objective_perturbation import OBJECTIVE_NOISE
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
 from coordinator_free.release import FloatArray
 
 
 class DualPerturbation(PerturbedRounds):
-    """One agent of dual variable perturbation; parameters as in `Admm`, mechanism "gamma-norm"."""
+    """One agent of dual variable perturbation; parameters as in `Admm`, mechanism "gamma-norm" or "gaussian"."""
 
     name: ClassVar[str] = "dvp"
-    mechanisms: ClassVar[tuple[str, ...]] = ("gamma-norm",)
+    mechanisms: ClassVar[tuple[str, ...]] = ("gamma-norm", "gaussian")
     allocates: ClassVar[bool] = False
     attacked_by: ClassVar[Attack] = Attack.OBJECTIVES
 
@@ -44,8 +49,14 @@ class DualPerturbation(PerturbedRounds):
     ) -> tuple[FloatArray, float] | None:
         from coordinator_free.privacy.objective_budget import buy_rounds
 
-        found = buy_rounds(jacobians, *budget, setting.dimension, adds_curvature=cls.adds_curvature)
+        found = buy_rounds(
+            jacobians, *budget, setting.dimension, adds_curvature=cls.adds_curvature, family=setting.mechanism
+        )
         return None if found is None else (np.full(setting.updates, found.multiplier), found.jacobian)
+
+    @property
+    def _noise_in_objective(self) -> type[ObjectivePerturbation]:
+        return OBJECTIVE_NOISE[self._setting.mechanism]
 
     def _next_release(self, index: int) -> FloatArray:
         linear, phi = self._linear(index), 0.0

@@ -16,14 +16,14 @@ from coordinator_free.privacy.objective_perturbation import ObjectivePerturbatio
 
 
 class PenaltyPerturbation(DualPerturbation):
-    """One agent of penalty perturbation; parameters as in `Admm`, mechanism "gamma-norm"."""
+    """One agent of penalty perturbation; parameters as in `Admm`, mechanism "gamma-norm" or "gaussian"."""
 
     name: ClassVar[str] = "pp"
     varying_penalty: ClassVar[bool] = True
     adds_curvature: ClassVar[bool] = False
 
     def _perturbation(self, index: int) -> tuple[float, ObjectivePerturbation]:
-        if self._largest_jacobian is not None:
+        if self._largest_jacobian is not None or self._noise_in_objective is not ObjectivePerturbation:
             return super()._perturbation(index)
         curvature = self._problem.records / self._capacity * self.curvature(index)  # k
         jacobian = jacobian_loss(self._problem.loss.curvature_bound, self.row_bound, curvature)

@@ -63,6 +63,10 @@ class PerturbedRounds(Admm):
     def _largest_jacobian(self) -> float | None:
         return BoughtNoise.of(self._setting.learning).largest_jacobian
 
+    @property
+    def _noise_in_objective(self) -> type[ObjectivePerturbation]:
+        return ObjectivePerturbation
+
     def _per_curvature(self, records: int) -> float:
         """c1 R^2 C/m: over a round's curvature it is what the Jacobians' ratio exceeds 1 by."""
         return self._problem.loss.curvature_bound * self.row_bound**2 * self._capacity / records
@@ -74,6 +78,11 @@ class PerturbedRounds(Admm):
         per_curvature = self._per_curvature(self._problem.records)
         largest = self._largest_jacobian
         if largest is None:
+            if self._noise_in_objective is not ObjectivePerturbation:
+                raise AdmmError(
+                    f'learning.largest_jacobian is missing: privacy.mechanism = "{setting.mechanism}" needs it, '
+                    "because its rounds have no epsilon of their own"
+                )
             return penalised(shift, 1.0 / multiplier, per_curvature, w, dimension)
         phi, jacobian = curved(largest, per_curvature, w)
-        return phi, ObjectivePerturbation(shift, multiplier * shift, jacobian, dimension)
+        return phi, self._noise_in_objective(shift, multiplier * shift, jacobian, dimension)

@@ -37,7 +37,10 @@ from tests.helpers.admm_networks import settings as settings_of
 
 NETWORK = ring(3)
 LEARNING = {"capacity": 20.0, "rho": 0.5, "penalty": 0.8}
+SAID = {"largest_jacobian": 10.0}
 KINDS: list[tuple[type[Admm], str, dict[str, Any]]] = [
+    (DualPerturbation, "gaussian", SAID),
+    (PenaltyPerturbation, "gaussian", {"penalty_growth": 1.1, **SAID}),
     (DualPerturbation, "gamma-norm", {}),
     (PenaltyPerturbation, "gamma-norm", {"penalty_growth": 1.1}),
     (PrimalPerturbation, "gaussian", {}),
@@ -45,7 +48,7 @@ KINDS: list[tuple[type[Admm], str, dict[str, Any]]] = [
     (PrimalPerturbation, "gaussian", {"last_round": "dvp"}),
     (PrimalPerturbation, "gaussian", {"pvp_form": "as_published"}),
 ]
-IDS = ["dvp", "pp", "pvp-gaussian", "pvp-gamma", "pvp-last-dvp", "pvp-as-published"]
+IDS = ["dvp-gaussian", "pp-gaussian", "dvp", "pp", "pvp-gaussian", "pvp-gamma", "pvp-last-dvp", "pvp-as-published"]
 
 
 def one(
@@ -321,7 +324,7 @@ CHECKS: dict[str, Callable[[FloatArray, Any], float]] = {
 }
 
 
-@pytest.mark.parametrize(("kind", "mechanism", "extra"), KINDS[:4], ids=IDS[:4])
+@pytest.mark.parametrize(("kind", "mechanism", "extra"), KINDS[:6], ids=IDS[:6])
 def test_the_noise_in_the_releases_is_the_charged_noise(
     kind: type[Admm], mechanism: str, extra: dict[str, Any]
 ) -> None:
@@ -354,6 +357,9 @@ BUDGETS: list[tuple[type[PerturbedRounds], str, dict[str, Any]]] = [
     (DualPerturbation, "gamma-norm", {}),
     (DualPerturbation, "gamma-norm", {"penalty": 0.01}),
     (PenaltyPerturbation, "gamma-norm", {"penalty": 40.0, "penalty_growth": 1.02}),
+    (DualPerturbation, "gaussian", {}),
+    (DualPerturbation, "gaussian", {"penalty": 0.01}),
+    (PenaltyPerturbation, "gaussian", {"penalty": 40.0, "penalty_growth": 1.02}),
     (PrimalPerturbation, "gaussian", {"last_round": "dvp"}),
     (PrimalPerturbation, "gamma-norm", {"last_round": "dvp"}),
 ]
