@@ -50,11 +50,11 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
     """The command line with the commands ``names``; only their modules are imported."""
     app = typer.Typer(
         name="sottovoce",
-        help="Agents learn together by telling their neighbours noisy models, and an eavesdropper writes it down.",
+        help="Agents learn together by sending noisy models to their neighbours, and an eavesdropper logs them.",
         no_args_is_help=True,
         add_completion=len(names) > 1,
         pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
+        rich_markup_mode=None,  # help as plain text: the renderers of Markdown and of code take longer to import
     )
     app.callback()(_common)
     for name in names:
@@ -89,7 +89,7 @@ def _common(
         bool, typer.Option("--verbose", help="Anywhere: tell on standard error what the launcher does.")
     ] = False,
 ) -> None:
-    """Agents learn together by telling their neighbours noisy models, and an eavesdropper writes it down."""
+    """Agents learn together by sending noisy models to their neighbours, and an eavesdropper logs them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -102,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = [argument for argument in given if argument not in ("--debug", "--verbose")]
     names = [given[0]] if given and given[0] in COMMANDS else COMMANDS
     if given == ["--version"]:
-        names = []  # the version needs no command, and importing all of them takes a second
+        names = []  # the version needs no command
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")  # before numpy: sums must come out in one order everywhere
     find_here()

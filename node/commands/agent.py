@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from node.folder.shard import ShardError
 from node.places import agent_name
 
 
@@ -28,9 +27,10 @@ def agent(
         ),
     ] = None,
 ) -> None:
-    """Run one agent on this host until it has finished, or go on with one that was interrupted.
+    """Run one agent on this host, or go on with an interrupted one.
 
-    It needs its own part (shard, ledger, secret), as `sottovoce deal --parts` makes it, and its neighbours' addresses.
+    The command ends when the agent has finished. The agent needs its own part (shard, ledger, secret), as `sottovoce
+    deal --parts` makes it, and its neighbours' addresses.
 
     Example: sottovoce agent --shard agent-0002 --bind 0.0.0.0:7700 --neighbours 1=alpha:7700,3=[2001:db8::3]:7700
     """
@@ -60,6 +60,8 @@ def agent(
 
 def part_of(shard: Path) -> tuple[Path, int]:
     """The part's folder and the agent's number, from the folder or the shard file in it. Raises `ShardError`."""
+    from node.folder.shard import ShardError
+
     if shard.is_dir():
         found = sorted(shard.glob("shards/agent-*.npz"))
         if len(found) != 1:

@@ -32,22 +32,22 @@ def audit(
     self_test: Annotated[bool, typer.Option("--self-test", help="Show the auditor what it must find; no run.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Audit a run: capture, ledgers, noise, and epsilon accounted beside epsilon attacked.
+    """Compare the accounted with the attacked epsilon of every agent.
 
-    Writes audit.json and audit.png into the run's folder. Exit status 1 on any finding. With --as agent:K it attacks as
+    An audit checks the capture, the ledgers and the noise, and attacks each agent's records on the recorded traffic. It
+    writes audit.json and audit.png into the run's folder. Exit status 1 on any finding. With --as agent:K it attacks as
     agent K does, and writes audit-as-K.json and .png instead.
 
     Example: sottovoce audit runs/schools --trials 2000
     """
-    from node.audit.auditor import audit as examine
-    from node.audit.report import AuditError
-
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
     if self_test:
         _self_test(console, as_json=as_json)
         return
     if run is None:
-        raise AuditError("audit needs a run's folder, or --self-test")
+        raise ValueError("audit needs a run's folder, or --self-test")
+    from node.audit.auditor import audit as examine
+
     with Console(stderr=True).status(f"auditing {run} ..."):
         found = examine(
             run,

@@ -22,8 +22,9 @@ def collect(
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the run; SIGTERM ends the wait.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print results.json instead of the table.")] = False,
 ) -> None:
-    """Copy what the agents and the eavesdropper left into the run's folder, compute results, and show them.
+    """Bring the parts of a run together, and score it.
 
+    What the agents and the eavesdropper left is copied into the run's folder.
     Exit status 1 if an agent did not finish.
 
     Example: sottovoce collect runs/hosts --parts parts

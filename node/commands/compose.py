@@ -7,21 +7,23 @@ from typing import Annotated
 
 import typer
 
-from node.configuration.reading import load
+from node.commands.arguments import Config
 
 
 def compose(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to run.", show_default=False)],
+    config: Config,
     kubernetes: Annotated[
         bool, typer.Option("--kubernetes", help="A StatefulSet of agents with a headless service instead.")
     ] = False,
 ) -> None:
-    """Print a compose file for a configuration: one container per agent, and one that eavesdrops.
+    """Print a compose file or a Kubernetes manifest.
 
-    Paths in it are relative to the current folder, which has to be the one with the Dockerfile.
+    Each agent has a container of its own, and so has the eavesdropper. Paths in it are relative to the current folder,
+    which has to be the one with the Dockerfile.
 
     Example: sottovoce compose examples/compose.toml > docker-compose.yml
     """
+    from node.configuration.reading import load
     from node.dealing.preparation import check_agents
     from node.dealing.rows import deal_data
     from node.worlds.compose import compose_file

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from node.configuration.public import dump
-from node.configuration.reading import load
-from node.configuration.refusals import ConfigurationError
-from node.configuration.sections import Configuration
+from node.commands.arguments import Config, Override
+
+if TYPE_CHECKING:
+    from node.configuration.sections import Configuration
 
 
 def deal(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to deal.", show_default=False)],
+    config: Config,
     out: Annotated[Path | None, typer.Option(help="The run's folder. Default: runs/NAME.")] = None,
     parts: Annotated[
         Path | None, typer.Option(help="Hand each agent's files over to a folder of its own in here.")
     ] = None,
-    override: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable.")
-    ] = None,
+    override: Override = None,
 ) -> None:
     """Deal data, graph, secrets and ledgers, and start nothing.
 
@@ -32,6 +30,8 @@ def deal(
 
     Example: sottovoce deal examples/compose.toml --out runs/hosts --parts parts
     """
+    from node.configuration.reading import load
+
     configuration = load(config, override or [])
     if parts is not None and configuration.network.encryption is None:
         # Parts go to several hosts or containers, so what their agents release leaves this machine.
@@ -50,6 +50,8 @@ def deal(
 
 def deal_once(configuration: Configuration, folder: Path, *, again: bool) -> None:
     """Deal, unless ``again`` allows that the folder was dealt from the same configuration before."""
+    from node.configuration.public import dump
+    from node.configuration.refusals import ConfigurationError
     from node.dealing.folder import deal_run
 
     if again and (folder / "manifest.json").exists():

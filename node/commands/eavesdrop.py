@@ -6,21 +6,19 @@ import re
 import stat
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from node.commands.documents import document_text
-from node.folder.keys import read_keys
 from node.folder.manifest import read_manifest
 from node.folder.whole import write_whole
 from node.processes import StopSignals, allow_many_files
 from node.sockets.names import NamedEndpoints
 from node.sockets.names import endpoint as endpoint_of
-from node.traffic.completeness import CaptureCounter
-from node.traffic.eavesdropper import Eavesdropper, Outcome, eavesdrop_on_run
-from node.traffic.writer import TrafficLogWriter
-from node.worlds.parts import VERDICT
+
+if TYPE_CHECKING:
+    from node.traffic.eavesdropper import Outcome
 
 _NUMBERED = re.compile(r"[0-9]{1,9}=")
 PATIENCE_SECONDS = 15.0
@@ -88,7 +86,9 @@ def eavesdrop(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Log everything that is sent at the endpoints, until all senders have hung up.
+    """Log all that is sent at the endpoints.
+
+    The command ends when all senders have closed their sockets.
 
     With --run the log carries the run's public files, and if there is a log already, the next one goes on from it:
     the capture is judged over all. Exit status 1 if the capture is not complete: an agent's done, or an index that it
@@ -103,6 +103,11 @@ def eavesdrop(
         raise ValueError("eavesdrop needs --log FILE or --run RUN, and not both")
     if run is not None and keys is not None:
         raise ValueError(f"--keys {keys}: accepted with --log only; --run {run} has its keys")
+    from node.folder.keys import read_keys
+    from node.traffic.completeness import CaptureCounter
+    from node.traffic.eavesdropper import Eavesdropper
+    from node.traffic.writer import TrafficLogWriter
+
     stop = StopSignals()
     allow_many_files()
     if run is not None:
@@ -126,6 +131,9 @@ def eavesdrop(
 
 def _on_run(run: Path, endpoints: list[str], stop: StopSignals) -> Outcome:
     """Log a run on other hosts; leaves the verdict beside the log, where `sottovoce collect` looks for it."""
+    from node.traffic.eavesdropper import eavesdrop_on_run
+    from node.worlds.parts import VERDICT
+
     agents = read_manifest(run).agents
     if len(endpoints) == 1 and "{}" in endpoints[0]:
         endpoints = [endpoints[0].replace("{}", str(agent)) for agent in range(agents)]

@@ -8,20 +8,21 @@ from typing import Annotated
 
 import typer
 
-from node.folder.keys import AGENT_KEY, EAVESDROPPER_KEY, PUBLIC_KEYS, KeysError, make_keys
-
 
 def keys(
     folder: Annotated[Path, typer.Argument(help="The folder of a run, or of an agent's or the eavesdropper's part.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the public keys as JSON.")] = False,
 ) -> None:
-    """Replace the key pairs in a dealt folder by new ones, and print their public keys.
+    """Replace the key pairs in a dealt folder by new ones.
 
-    Private keys stay where they are made, mode 0600, and are never shown. In a part, only its owner's pair is new: put
-    the line that is printed in the place of the old one in the file public-keys of every other part.
+    The new public keys are printed. Private keys stay where they are made, mode 0600, and are never shown. In a part,
+    only its owner's pair is new: put the line that is printed in the place of the old one in the file public-keys of
+    every other part.
 
     Example: sottovoce keys parts/agent-0002
     """
+    from node.folder.keys import AGENT_KEY, EAVESDROPPER_KEY, PUBLIC_KEYS, KeysError, make_keys
+
     if not (folder / PUBLIC_KEYS).is_file():
         raise KeysError(
             f"{folder}: no file {PUBLIC_KEYS}; accepted is a run dealt with network.encryption = true, or a part of one"

@@ -5,20 +5,17 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from node.commands.documents import document_text
-from node.traffic.check import verify_log
-from node.traffic.export import write_csv, write_ndjson, write_parquet
-from node.traffic.information import information
-from node.traffic.reader import TrafficLogReader
-from node.traffic.salvage import filter_log
-from node.traffic.salvage import salvage as salvage_log
-from node.traffic.selection import Selection
+
+if TYPE_CHECKING:
+    from node.traffic.reader import TrafficLogReader
+    from node.traffic.selection import Selection
 
 app = typer.Typer(no_args_is_help=True, help="Look into a traffic log: info, cat, filter, salvage, verify.")
 
@@ -46,10 +43,12 @@ Limit = Annotated[int | None, typer.Option("--limit", help="Frames at most.", sh
 
 @app.command()
 def info(log: Log, as_json: Json = False) -> None:
-    """Span, agents, releases, repeats, rates, sizes, gaps, and whether the capture is complete.
+    """Describe a log: span, agents, releases, gaps, complete or not.
 
     Example: sottovoce log info runs/schools/traffic.mcap
     """
+    from node.traffic.information import information
+
     found = information(log)
     if as_json:
         print(document_text(found))
@@ -71,10 +70,15 @@ def cat(
     rounds: Rounds = None,
     limit: Limit = None,
 ) -> None:
-    """Every frame as a row: sender, recipient, index, round, what was used, the vector.
+    """Print every frame as a row.
+
+    A row has the sender, the recipient, the index, the round, the releases that were used, and the vector.
 
     Example: sottovoce log cat traffic.mcap --agent 3 --limit 10
     """
+    from node.traffic.export import write_csv, write_ndjson, write_parquet
+    from node.traffic.reader import TrafficLogReader
+
     if kind not in ("ndjson", "csv", "parquet"):
         raise ValueError(f"--format {kind}: accepted are ndjson, csv and parquet")
     if kind == "parquet" and out is None:
@@ -105,10 +109,12 @@ def filter_(
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:
-    """Some of a log's frames as a new log, at their own times.
+    """Write some of a log's frames to a new log, at their own times.
 
     Example: sottovoce log filter traffic.mcap --out three.mcap --agent 3 --duration 10
     """
+    from node.traffic.salvage import filter_log
+
     done = filter_log(log, out, _selection(agent, exclude, start_offset, duration, rounds, limit))
     if as_json:
         print(document_text(done))
@@ -119,10 +125,14 @@ def filter_(
 
 @app.command()
 def salvage(log: Log, out: Out, as_json: Json = False) -> None:
-    """Every whole chunk of a log that was cut or damaged, as a new log; prints what is lost.
+    """Write the whole chunks of a damaged log to a new log.
+
+    The command prints what is lost.
 
     Example: sottovoce log salvage cut.mcap --out whole.mcap
     """
+    from node.traffic.salvage import salvage as salvage_log
+
     done = salvage_log(log, out)
     if as_json:
         print(document_text(done))
@@ -137,10 +147,14 @@ def salvage(log: Log, out: Out, as_json: Json = False) -> None:
 
 @app.command()
 def verify(log: Log, as_json: Json = False) -> None:
-    """Check a log: checksums, the SHA-256 chain over its frames, indices, sizes. Exit status 1 if anything is wrong.
+    """Check a log.
+
+    Checksums, the SHA-256 chain over its frames, indices and sizes are checked. Exit status 1 if anything is wrong.
 
     Example: sottovoce log verify runs/schools/traffic.mcap
     """
+    from node.traffic.check import verify_log
+
     found = verify_log(log)
     if as_json:
         print(document_text(found))
@@ -158,6 +172,8 @@ def _selection(
     rounds: str | None,
     limit: int | None,
 ) -> Selection:
+    from node.traffic.selection import Selection
+
     chosen = None
     if rounds is not None:
         first, _, last = rounds.partition("-")

@@ -20,9 +20,10 @@ def new(
         Path, typer.Argument(metavar="FOLDER", help="A folder that does not exist yet, or an empty one.")
     ],
 ) -> None:
-    """Write what a first run needs: a commented configuration, a data file, and a loss of your own.
+    """Write a configuration, data and a loss of your own to start from.
 
-    Nothing is started. The data are made up; put your own file in their place.
+    Each setting of the configuration has a comment. Nothing is started. The data are made up; put your own file in
+    their place.
 
     Example: sottovoce new demo && sottovoce run demo/clinics.toml
     """

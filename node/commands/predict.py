@@ -9,15 +9,9 @@ from typing import Annotated
 
 import typer
 
-from coordinator_free.agents.registry import algorithm
-from coordinator_free.problem.losses import loss
 from node.commands.documents import document_text
-from node.configuration.reading import load_dealt
 from node.folder.manifest import read_manifest
-from node.folder.run import read_final
 from node.places import agent_folder
-from node.results.prediction import PredictionError, features_of, words_of
-from node.results.prediction import predict as predict_rows
 
 
 def predict(
@@ -34,6 +28,13 @@ def predict(
     Example: sottovoce predict runs/schools --agent 3 pupils.csv
     """
     manifest = read_manifest(run)
+    from coordinator_free.agents.registry import algorithm
+    from coordinator_free.problem.losses import loss
+    from node.configuration.reading import load_dealt
+    from node.folder.run import read_final
+    from node.results.prediction import PredictionError, features_of, words_of
+    from node.results.prediction import predict as predict_rows
+
     if not 0 <= agent < manifest.agents:
         raise PredictionError(f"--agent {agent}: the run has agents 0 to {manifest.agents - 1}")
     configuration = load_dealt(run / "config.toml")

@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from node.commands.documents import document_text
 from node.traffic.pacer import check_rate
-from node.traffic.publisher import Publisher
-from node.traffic.reader import TrafficLogReader
-from node.traffic.replay import ReplayReport, plan
-from node.traffic.replay import replay as replay_log
-from node.traffic.selection import Selection
 from node.traffic.terminal import Terminal
+
+if TYPE_CHECKING:
+    from node.traffic.reader import TrafficLogReader
+    from node.traffic.replay import ReplayReport
+    from node.traffic.selection import Selection
 
 
 def replay(
@@ -42,9 +41,10 @@ def replay(
     stats: Annotated[bool, typer.Option("--stats", help="End with lateness and frames per agent.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Publish a log's frames again, byte for byte, on their own time line.
+    """Publish a log's frames again at their recorded times.
 
-    On a terminal, space pauses and goes on; while paused, the right arrow sends one frame.
+    The frames have the same bytes. On a terminal, space pauses and goes on; while paused, the right arrow sends one
+    frame.
 
     Example: sottovoce replay runs/schools/traffic.mcap --to tcp://127.0.0.1:5555 --rate 10
     """
@@ -53,6 +53,10 @@ def replay(
         raise ValueError(f"--loop {loop}: should be at least 1")
     if wait_subscribers < 0:
         raise ValueError(f"--wait-subscribers {wait_subscribers}: should be at least 0")
+    from node.traffic.reader import TrafficLogReader
+    from node.traffic.replay import plan
+    from node.traffic.selection import Selection
+
     selection = Selection.of(agent or (), exclude or (), start=start_offset, duration=duration, limit=limit)
     reader = TrafficLogReader(log)
     if dry_run:
@@ -85,6 +89,12 @@ def _play(
     wait_subscribers: int,
     stats: bool,
 ) -> ReplayReport:
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    from node.traffic.publisher import Publisher
+    from node.traffic.replay import replay as replay_log
+    from node.traffic.selection import Selection
+
     console = Console(stderr=True, highlight=False)
     summary = reader.summary()
     total = None

@@ -40,7 +40,9 @@ def reproduce(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Make a figure or table of a paper again, under two readings: as published, and truly private.
+    """Make a figure or table of a paper again.
+
+    It has two readings: as published, and truly private.
 
     Example: sottovoce reproduce paper004/figure1 --world twin
     """

@@ -9,21 +9,23 @@ import typer
 from rich.console import Console
 
 from node.commands.run import conclude, watch_processes
-from node.worlds.resumption import resumed
 
 
 def resume(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.", show_default=False)],
     as_json: Annotated[bool, typer.Option("--json", help="Print results.json instead of the table.")] = False,
 ) -> None:
-    """Go on with a run that was interrupted: by Ctrl-C, by a kill of its processes, or with the whole machine.
+    """Go on with a run that was interrupted.
 
-    Ledgers, shards and secrets stay as they are. Nothing is charged twice: agents go on behind what they charged, and
-    repeat their last releases, the same bytes. The eavesdropper begins another log. Events of the configuration (kills,
-    partitions, joins) do not happen again.
+    It may have been interrupted by Ctrl-C, by a kill of its processes, or with the whole machine. Ledgers, shards and
+    secrets stay as they are. Nothing is charged twice: an agent goes on after the last index that it charged, and
+    repeats its last releases with the same bytes. The eavesdropper begins another log. Events of the configuration
+    (kills, partitions, joins) do not happen again.
 
     Example: sottovoce resume runs/schools
     """
+    from node.worlds.resumption import resumed
+
     folder = run.absolute()
     console = Console(stderr=True)
     with resumed(folder) as resumption:

@@ -8,30 +8,27 @@ import shutil
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bars
 
-from node.configuration.reading import load
-from node.configuration.refusals import ConfigurationError
-from node.configuration.sections import Configuration
-from node.dealing.place import is_run
+from node.commands.arguments import Config, Override
 from node.folder.endings import failure_lines
-from node.folder.registry import settle
 from node.folder.watch import Watch
-from node.worlds import launcher, limits, steps
 from node.worlds.progress import Progress
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+
+    from node.configuration.sections import Configuration
+    from node.worlds import launcher
 
 
 def run(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to run.", show_default=False)],
+    config: Config,
     out: Annotated[Path | None, typer.Option(help="The run's folder. Default: runs/NAME.")] = None,
-    override: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable.")
-    ] = None,
+    override: Override = None,
     scenario: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Network conditions and events (TOML) laid over the configuration."),
@@ -42,12 +39,17 @@ def run(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing run's results. Ledgers stay.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print results.json instead of the table.")] = False,
 ) -> None:
-    """Run a configuration: one process per agent, or all of them in the twin.
+    """Run a configuration: one process for each agent, or the twin.
 
     Example: sottovoce run examples/schools.toml --set privacy.epsilon=1
     """
     if world not in ("processes", "twin"):
         raise ValueError(f"--world {world}: accepted are processes and twin")
+    from node.configuration.reading import load
+    from node.configuration.refusals import ConfigurationError
+    from node.dealing.place import is_run
+    from node.worlds import limits, steps
+
     configuration = load(config, override or [], scenario)
     folder = (out or Path("runs") / configuration.run.name).absolute()
     if out is None and override and not force and is_run(folder):
@@ -73,6 +75,8 @@ def run(
 
 def conclude(folder: Path, watch: Watch, console: Console, *, as_json: bool) -> None:
     """Score a run that ended and show what it bought; exit status 1 if a process did not finish."""
+    from node.worlds import steps
+
     with console.status("scoring ..."):
         steps.score(folder, watch)
     from node.results.results import read_results
@@ -91,6 +95,10 @@ def conclude(folder: Path, watch: Watch, console: Console, *, as_json: bool) -> 
 
 
 def _run_processes(configuration: Configuration, folder: Path, agents: int, console: Console, *, fresh: bool) -> Watch:
+    from node.configuration.refusals import ConfigurationError
+    from node.folder.registry import settle
+    from node.worlds import launcher, limits
+
     try:
         limits.check_limits(folder, configuration)
     except ConfigurationError:
@@ -111,6 +119,8 @@ def watch_processes(
     without: frozenset[int] = frozenset(),
 ) -> Watch:
     """Start the processes of a run but for agents ``without``, and show their progress until all have ended."""
+    from node.folder.registry import settle
+
     try:
         cluster.start(without=without)
         with _bars(console) as bars:
@@ -198,6 +208,9 @@ def _relative(folder: Path) -> Path:
 
 
 def _bars(console: Console) -> Bars:
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
     return Bars(
         TextColumn("{task.description:>15}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
     )

@@ -11,16 +11,12 @@ import typer
 from rich.console import Console
 
 from node.commands.documents import document_text
-from node.configuration.reading import load_dealt
 from node.exit_codes import ExitCode
 from node.folder.counted import read_counted
 from node.folder.endings import Failure, failure_lines, failures_of
 from node.folder.manifest import read_manifest
-from node.folder.registry import settle
-from node.folder.spending import spent
 from node.folder.status import read_overheard
 from node.folder.watch import Watch
-from node.worlds import launcher, orphan, steps
 from node.worlds.progress import Progress
 
 
@@ -70,6 +66,10 @@ def status(
     Example: sottovoce status runs/schools
     """
     manifest = read_manifest(run)
+    from node.configuration.reading import load_dealt
+    from node.folder.registry import settle
+    from node.worlds import launcher, orphan, steps
+
     cluster = launcher.Cluster(run, load_dealt(run / "config.toml"), manifest.agents)
     progress = cluster.progress()
     running = orphan.running_zygote(run) is not None or bool(orphan.left_of(run))
@@ -104,6 +104,8 @@ def status(
 
 def _without_processes(run: Path, progress: Progress) -> tuple[str, Progress]:
     """The state and the counts of a run of which no process was started: what the twin left, and the ledgers."""
+    from node.folder.spending import spent
+
     counted = [read_counted(run, agent) for agent in range(progress.agents)]
     left = [one for one in counted if one is not None]
     finished = sum(one.code == ExitCode.FINISHED for one in left)

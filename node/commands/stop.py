@@ -8,9 +8,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from node.folder.registry import settle
-from node.worlds import orphan
-
 
 def stop(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.", show_default=False)],
@@ -19,6 +16,9 @@ def stop(
 
     Example: sottovoce stop runs/schools
     """
+    from node.folder.registry import settle
+    from node.worlds import orphan
+
     if not (run / "manifest.json").exists():
         raise ValueError(f"{run} is not a run's folder: it has no manifest.json")
     stopped = orphan.stop_run(run)

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from node.commands.arguments import Config, Override
 from node.commands.documents import document_text
-from topology.network import Network
-from topology.spectrum import Extremes, Facts
+
+if TYPE_CHECKING:
+    from topology.network import Network
+    from topology.spectrum import Extremes, Facts
 
 _NAMED = 12
 """So many bridges and cut agents are named; the JSON document has them all."""
 
 
 def topology(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The configuration.", show_default=False)],
+    config: Config,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE.png|svg", help="Draw the graph into this file.", show_default=False)
     ] = None,
-    override: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable.")
-    ] = None,
+    override: Override = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Describe the graph of a configuration, and draw it. Nothing is run or dealt to disk.

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from node.audit.verify import VERSION, Verdict
-from node.audit.verify import verify as execute_again
-from node.folder.shard import ShardError
+if TYPE_CHECKING:
+    from node.audit.verify import Verdict
 
 _SHOWN = 10
 
@@ -21,12 +20,16 @@ def verify(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.", show_default=False)],
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as one JSON document.")] = False,
 ) -> None:
-    """Re-execute a run from its shards, secrets and log, and compare every release bit for bit.
+    """Execute a run again and compare every release bit for bit.
 
-    Exit status 1 if any differs.
+    A run is executed from its shards, secrets and log. Exit status 1 if any differs.
 
     Example: sottovoce verify runs/schools
     """
+    from node.audit.verify import VERSION
+    from node.audit.verify import verify as execute_again
+    from node.folder.shard import ShardError
+
     console = Console(highlight=False, soft_wrap=True)
     try:
         verdict = execute_again(run)

@@ -8,14 +8,15 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from node.processes import StopSignals
-from node.traffic.packet_files import Packet, PacketFile
-from node.traffic.writer import TrafficLogWriter
-from node.traffic.zmtp import RAW_IP, Captured, Wiretap
+
+if TYPE_CHECKING:
+    from node.traffic.packet_files import Packet
+    from node.traffic.zmtp import Captured, Wiretap
 
 _ALL_PROTOCOLS = 3
 _RECEIVE_BUFFER = 64 << 20
@@ -27,8 +28,9 @@ def wiretap(
     interface: Annotated[str | None, typer.Option(help="Capture here, until SIGINT or SIGTERM; needs root.")] = None,
     pcap: Annotated[Path | None, typer.Option(help="Read this capture (pcap or pcapng) instead.")] = None,
 ) -> None:
-    """Turn captured packets into a traffic log, as an eavesdropper on the network could.
+    """Make a traffic log from captured packets.
 
+    An eavesdropper on the network could do the same.
     Of links without keys the log holds what the eavesdropper receives. Of encrypted links it holds an event with size
     and time for each part of a message, and the command reports that. Connections have to be captured from their
     beginning.
@@ -37,6 +39,10 @@ def wiretap(
     """
     if (interface is None) == (pcap is None):
         raise ValueError("wiretap needs --interface NAME or --pcap FILE, and not both")
+    from node.traffic.packet_files import PacketFile
+    from node.traffic.writer import TrafficLogWriter
+    from node.traffic.zmtp import Wiretap
+
     file = PacketFile(pcap) if pcap is not None else None
     found = file if file is not None else _from_interface(interface or "")
     tap = Wiretap()
@@ -80,6 +86,8 @@ def _tell(log: Path, tap: Wiretap, captured: Sequence[Captured], cut: int) -> li
 
 
 def _from_interface(name: str) -> Iterator[Packet]:
+    from node.traffic.zmtp import RAW_IP
+
     stop = StopSignals()
     try:
         tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ALL_PROTOCOLS))
