@@ -42,6 +42,7 @@ COMMANDS = (
     "compare",
     "tune",
     "reproduce",
+    "theory",
 )
 """Each is a module in `node.commands`, with a Typer ``app`` or a function of its own name."""
 
