@@ -12,7 +12,7 @@ Rules that hold here:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -89,13 +89,14 @@ class Attempt:
 
     ``scores``: of runs with record ``record`` as it is, and of as many with it replaced; two for each of ``trials``,
     since one half chooses the threshold. ``attained``: the share of the charged sensitivity that the replacement uses;
-    None where the attack cannot tell.
+    None where the attack cannot tell. ``exact``: whether the scores are log-likelihood ratios of the charged law.
     """
 
     scores: tuple[FloatArray, FloatArray]
     record: int
     attained: float | None
     trials: int
+    exact: bool = True
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,21 @@ class Attacker:
         )
         scores = shift_scores(found, 2 * trials, self._fresh(agent))
         return Attempt(scores, replaced, found.attained, trials)
+
+    def adversarial(self) -> Attacker:
+        """The same attack on a record 0 of the worst possible value, in each agent that has records."""
+        agents = [
+            replace(
+                one,
+                setting=recorded_states.adversarial(
+                    one.setting, [r.vector for r in one.recorded], self._row_bound(one)
+                ),
+            )
+            if one.setting.problem.records
+            else one
+            for one in self._agents
+        ]
+        return type(self)(agents, self._secret)
 
     def residuals(self, agent: int, record: int) -> FloatArray:  # noqa: ARG002
         """What the agent's releases tell beyond all its records but one, shape (T, p)."""

@@ -177,7 +177,7 @@ class LocalSteps(Attacker):
             raise InversionError("too many records, features and steps for the trials of a local descent")
         change, move = local_descent.strongest(setting, descent, candidates(setting, record=record))
         scores = local_descent.scores(setting, descent, change, move, 2 * made, self._fresh(agent))
-        return Attempt(scores, change.record, None, made)
+        return Attempt(scores, change.record, None, made, exact=False)
 
     def _recover(self, observed: Observed, found: Recovered) -> None:
         descent = _descent(observed)

@@ -17,7 +17,12 @@ from coordinator_free.agent import Agent, Setting
 from coordinator_free.attacks.inversion import Heard, in_force, invert
 from coordinator_free.attacks.likelihood_ratio import FreshNoise, Replacement
 from coordinator_free.privacy.mechanism import GRID, Mechanism
+from coordinator_free.problem.losses import Squared
+from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray, Release
+
+_FAR = 1e4
+"""How far a label is from all predictions, in units of what makes a gradient as long as the clip."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +84,8 @@ def candidates(
     """Alternatives worth trying: the records with the longest rows (or the one given), each turned against itself.
 
     The label is exchanged, or the row, which points the gradient the other way; ``row_bound`` stretches the row to the
-    public bound of its Euclidean norm.
+    public bound of its Euclidean norm. Where gradients are clipped and labels have no bound of their own (squared
+    loss), a label is also so far away that the clip acts.
     """
     problem = setting.problem
     lengths = np.sqrt(np.square(problem.x).sum(axis=1))
@@ -89,7 +95,28 @@ def candidates(
         scale = row_bound / lengths[r] if row_bound is not None and lengths[r] > 0 else 1.0
         found.append(Replacement(int(r), problem.x[r] * scale, -float(problem.y[r])))
         found.append(Replacement(int(r), -problem.x[r] * scale, float(problem.y[r])))
+        if setting.clip is not None and isinstance(problem.loss, Squared) and lengths[r] > 0:
+            far = _FAR * (1.0 + setting.clip / lengths[r])
+            found += [Replacement(int(r), problem.x[r] * scale, label) for label in (far, -far)]
     return found
+
+
+def adversarial(setting: Setting, releases: Sequence[FloatArray], row_bound: float | None) -> Setting:
+    """The same agent with a record 0 of the worst possible value: its alternative pulls as far the other way.
+
+    Its row is as long as ``row_bound`` allows (None: four clips, so that the clip acts), in the direction in which the
+    released models are smallest: there no prediction makes either gradient shorter.
+    """
+    problem = setting.problem
+    length = row_bound if row_bound is not None else 4.0 * (setting.clip or 0.25)
+    x, y = problem.x.copy(), problem.y.copy()
+    models = np.array([vector for vector in releases if vector.size == problem.dimension]).reshape(
+        -1, problem.dimension
+    )
+    x[0], y[0] = length * np.linalg.eigh(models.T @ models)[1][:, 0], 1.0
+    if isinstance(problem.loss, Squared) and setting.clip is not None:
+        y[0] = _FAR * (1.0 + setting.clip / length)
+    return replace(setting, problem=LocalProblem(x, y, problem.loss, problem.regularisation))
 
 
 def shift_scores(found: Shifts, trials: int, noise: FreshNoise) -> tuple[FloatArray, FloatArray]:

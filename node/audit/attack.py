@@ -3,6 +3,7 @@
 Rules that hold here:
 - "attacked" is a lower bound at its confidence, "accounted" an upper bound. Where the first exceeds the second beyond
   any chance over all agents, something is broken, and that is a finding.
+- A record that moves a release by more than the charged sensitivity is a finding without any chance in it.
 """
 
 from __future__ import annotations
@@ -14,19 +15,31 @@ from dataclasses import dataclass, replace
 
 from coordinator_free.attacks.attacker import Attempt, Observed
 from coordinator_free.attacks.bounds import Bound, attacked, expected
+from coordinator_free.attacks.divergence_bound import sharp_bound
 from coordinator_free.attacks.inversion import InversionError
 from coordinator_free.privacy.accounting import Total, total
 from coordinator_free.privacy.analytic_gaussian import gaussian_mu
 from node.audit.evidence import CERTAIN, Evidence
 from node.audit.report import AgentAudit, AuditError, Part
 
+ROUNDED = 1e-6
+"""An attained share of a sensitivity may be so far above 1 by rounding alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What an attempt shows: by a ``threshold`` whatever the law; by the ``sharp`` bound, if the charged law holds."""
+
+    threshold: Bound
+    sharp: float | None
+
 
 @dataclass(frozen=True, eq=False)
 class _Tried:
-    """What came of the attack on one agent: an attempt and its bound, or why there is none."""
+    """What came of the attack on one agent: an attempt and what it shows, or why there is none."""
 
     attempt: Attempt | None = None
-    bound: Bound | None = None
+    shown: Shown | None = None
     why: str = ""
 
 
@@ -65,7 +78,13 @@ def _attack(evidence: Evidence, agent: int, trials: int, confidence: float, reco
         attempt = evidence.attacker.attack(agent, trials, record)
     except InversionError as error:
         return _Tried(why=str(error))
-    return _Tried(attempt, attacked(*attempt.scores, evidence.delta, confidence))
+    return _Tried(attempt, shown_by(attempt, evidence.delta, confidence))
+
+
+def shown_by(attempt: Attempt, delta: float, confidence: float) -> Shown:
+    """Both lower bounds of an attempt, each at ``confidence``; no sharp one where its scores are not exact."""
+    sharp = sharp_bound(*attempt.scores, delta, confidence) if attempt.exact else None
+    return Shown(attacked(*attempt.scores, delta, confidence), sharp)
 
 
 def accounted(evidence: Evidence, agent: int, confidence: float) -> AgentAudit:
@@ -102,41 +121,50 @@ def _total(observed: Observed, delta: float) -> Total | None:
 def _judge(result: AgentAudit, tried: _Tried | None, delta: float) -> AgentAudit:
     if tried is None:
         return result
-    if tried.attempt is None or tried.bound is None:
+    if tried.attempt is None or tried.shown is None:
         return replace(result, why=tried.why)
     why = []
     if result.accounted and 0.0 < delta < 1.0:
         mu = gaussian_mu(result.accounted, delta)
-        shown = expected(mu, tried.bound.observations, delta, tried.bound.confidence)
+        threshold = tried.shown.threshold
+        shown = expected(mu, threshold.observations, delta, threshold.confidence)
         why.append(f"{tried.attempt.trials} trials would show about {shown:.2f} of all {result.accounted:.2f}")
-    return attacked_with(result, tried.attempt, tried.bound, why)
+    return attacked_with(result, tried.attempt, tried.shown, why)
 
 
-def attacked_with(result: AgentAudit, attempt: Attempt, bound: Bound, why: Sequence[str]) -> AgentAudit:
+def attacked_with(result: AgentAudit, attempt: Attempt, shown: Shown, why: Sequence[str]) -> AgentAudit:
     """One agent's figures with those of an attack; ``why``: further reasons why attacked is below accounted."""
     if attempt.attained is not None and attempt.attained < 0.95:
         why = [f"the worst replacement uses {attempt.attained:.0%} of the sensitivity", *why]
     return replace(
         result,
-        attacked=bound.epsilon,
+        attacked=shown.threshold.epsilon,
+        attacked_if_charged=None if result.accounted is None else shown.sharp,  # without noise there is no such law
         trials=attempt.trials,
         record=attempt.record,
         attained=attempt.attained,
-        ceiling=bound.ceiling,
+        ceiling=shown.threshold.ceiling,
         why="; ".join(why),
     )
 
 
 def _exceeded(results: Sequence[AgentAudit], tried: Mapping[int, _Tried], delta: float) -> list[str]:
-    """Findings: attacked above accounted, beyond any chance over all agents."""
-    level = 1.0 - CERTAIN / max(1, len(tried))
+    """Findings: attacked above accounted beyond any chance over all agents, or more moved than was charged."""
+    level = 1.0 - CERTAIN / max(1, 2 * len(tried))
     findings = []
     for result in results:
-        if result.accounted is None or result.attacked is None or result.attacked <= result.accounted:
+        attempt = tried[result.agent].attempt if result.agent in tried else None
+        if attempt is None or result.accounted is None:
             continue
-        attempt = tried[result.agent].attempt
-        if attempt is not None and attacked(*attempt.scores, delta, level).epsilon > result.accounted:
+        if attempt.attained is not None and attempt.attained > 1.0 + ROUNDED:
             findings.append(
-                f"agent {result.agent}: attacked {result.attacked:.2f} exceeds accounted {result.accounted:.2f}"
+                f"agent {result.agent}: record {attempt.record} moves its releases by {attempt.attained:.0%} of the "
+                "sensitivity that was charged"
             )
+        highest = max(result.attacked or 0.0, result.attacked_if_charged or 0.0)
+        if highest <= result.accounted:
+            continue
+        certain = shown_by(attempt, delta, level)
+        if max(certain.threshold.epsilon, certain.sharp or 0.0) > result.accounted:
+            findings.append(f"agent {result.agent}: attacked {highest:.2f} exceeds accounted {result.accounted:.2f}")
     return findings

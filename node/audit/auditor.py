@@ -38,6 +38,7 @@ def audit(
     record: int | None = None,
     secret: bytes | None = None,
     observer: int | None = None,
+    adversarial: bool = False,
 ) -> Audit:
     """Audit the run in ``folder``.
 
@@ -51,6 +52,8 @@ def audit(
         Those to attack; none: all of up to `MOST_AGENTS`, of more a sample.
     record
         The record to replace; None: the worst.
+    adversarial
+        Attack a record of the worst possible value, which stands in for record 0, instead of one in the data.
     secret
         From which the trials' noise is drawn, 16 bytes or more; None: a fresh one.
     observer
@@ -68,10 +71,15 @@ def audit(
     own = secret or os.urandom(32)
     evidence = gather(read_recording(folder), own)
     if observer is not None:
+        if adversarial:
+            raise AuditError("--record adversarial: an audit as one agent attacks a record in the data")
         return _audit_as(evidence, observer, own, trials, confidence, agents, record)
     chosen = _chosen(evidence, agents, record)
     tested, rebuilt, masked = noise(evidence), reconstruction(evidence, chosen.value), masked_sums(evidence)
-    attacked = attack(evidence, chosen.value, trials, confidence, record)
+    target = replace(evidence, attacker=evidence.attacker.adversarial()) if adversarial else evidence
+    attacked = attack(target, chosen.value, trials, confidence, 0 if adversarial else record)
+    if adversarial:
+        attacked = replace(attacked, notes=(*attacked.notes, "attacked is a record of the worst possible value"))
     found = _common(evidence, (chosen, tested, rebuilt, masked), attacked)
     return replace(found, noise=tested.value, reconstruction=rebuilt.value, masked_sums=masked.value)
 

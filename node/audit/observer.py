@@ -15,7 +15,6 @@ import numpy as np
 
 from coordinator_free.algorithm import Attack
 from coordinator_free.attacks.attacker import Attempt
-from coordinator_free.attacks.bounds import attacked
 from coordinator_free.attacks.inversion import InversionError
 from coordinator_free.attacks.likelihood_ratio import FreshNoise, environment
 from coordinator_free.attacks.neighbour_view import NeighbourView
@@ -23,7 +22,7 @@ from coordinator_free.attacks.worst_case import Worst, worst_alternative
 from coordinator_free.privacy.analytic_gaussian import gaussian_mu
 from coordinator_free.privacy.observer import epsilons_of_a_sum
 from coordinator_free.privacy.observers import NoSurrogate, view
-from node.audit.attack import accounted, attacked_with
+from node.audit.attack import accounted, attacked_with, shown_by
 from node.audit.evidence import Evidence
 from node.audit.recording import Recording
 from node.audit.report import AgentAudit, AuditError, ObserverReport, Part
@@ -106,8 +105,8 @@ class As:
                 found.append(replace(own, why=why))
                 continue
             fewer = [f"{attempt.trials} trials of the whole network, as many as a few minutes allow"]
-            bound = attacked(*attempt.scores, delta, confidence)
-            found.append(attacked_with(own, attempt, bound, fewer if attempt.trials < trials else []))
+            shown = shown_by(attempt, delta, confidence)
+            found.append(attacked_with(own, attempt, shown, fewer if attempt.trials < trials else []))
         return Part(tuple(found), notes=tuple(notes))
 
     def report(self, results: Sequence[AgentAudit]) -> Part[ObserverReport]:
@@ -180,7 +179,7 @@ class As:
         made = network.affordable(trials, len(worst))
         scores = network.scores({agent: found.replacement for agent, found in worst.items()}, 2 * made, noise)
         return {
-            agent: Attempt(scores[agent], found.replacement.record, found.attained, made)
+            agent: Attempt(scores[agent], found.replacement.record, found.attained, made, exact=False)
             for agent, found in worst.items()
         }
 

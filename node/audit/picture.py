@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from node.audit.report import Audit
 
-ACCOUNTED, ATTACKED, OBSERVED = "#1f77b4", "#d1495b", "#66a182"
+ACCOUNTED, ATTACKED, SHARP, OBSERVED = "#1f77b4", "#d1495b", "#edae49", "#66a182"
 _SEPARATE: Final = 120
 """Up to this many agents each gets a line between its two figures."""
 _TICKS: Final = 20
@@ -27,6 +27,7 @@ def audit_figure(audit: Audit) -> Figure | None:
     numbers = np.array([a.agent for a in audit.agents])
     accounted = floats([a.accounted for a in audit.agents])
     attacked = floats([a.attacked for a in audit.agents])
+    sharp = floats([a.attacked_if_charged for a in audit.agents])
     if not (np.isfinite(accounted).any() or np.isfinite(attacked).any()):
         return None
     seen = floats(audit.observer.epsilons) if audit.observer is not None and audit.observer.epsilons else None
@@ -50,7 +51,9 @@ def audit_figure(audit: Audit) -> Figure | None:
         axis.scatter(numbers, seen, s=22, marker="_", linewidths=2, color=OBSERVED, label=label)
     of_how_many = _how_many(np.isfinite(attacked))
     axis.scatter(numbers, attacked, s=18, color=ATTACKED, label=f"attacked: at least this{of_how_many}", zorder=3)
-    top = float(np.nanmax([*accounted, *attacked, *budgets]))
+    if np.isfinite(sharp).any():
+        axis.scatter(numbers, sharp, s=18, color=SHARP, label="attacked, if the noise has the charged law", zorder=3)
+    top = float(np.nanmax([*accounted, *attacked, *sharp, *budgets]))
     axis.set_ylim(0, 1.15 * top if top > 0 else 1.0)
     span = max(1, len(numbers) - 1)
     axis.set_xlim(numbers.min() - 0.03 * span - 0.5, numbers.max() + 0.03 * span + 0.5)

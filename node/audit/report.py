@@ -78,7 +78,9 @@ class NoiseReport:
 class AgentAudit:
     """One agent: epsilon budgeted, accounted (at most this) and attacked (at least this).
 
-    ``budget`` and ``accounted`` are None where nothing is private, ``attacked`` where the agent was not attacked.
+    ``budget`` and ``accounted`` are None where nothing is private, ``attacked`` where the agent was not attacked; it
+    holds whatever the law of the noise is. ``attacked_if_charged`` is sharper and holds if the noise has the law that
+    was charged; None where the attack has no exact likelihood ratios.
     ``record``: the record that was replaced. ``attained``: the share of the charged sensitivity that its worst
     replacement uses. ``ceiling``: what a perfect attack could have shown with as many trials. ``why``: what keeps
     attacked below accounted, or why there is none.
@@ -90,6 +92,7 @@ class AgentAudit:
     attacked: float | None
     trials: int
     confidence: float
+    attacked_if_charged: float | None = None
     accountant: str | None = None
     record: int | None = None
     attained: float | None = None
@@ -166,6 +169,7 @@ class Audit:
                     "budget": a.budget,
                     "accounted": _finite(a.accounted),
                     "attacked": _finite(a.attacked),
+                    "attacked_if_charged": _finite(a.attacked_if_charged),
                     "trials": a.trials,
                     "confidence": a.confidence,
                 }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from node.audit.report import Audit, CaptureReport, NoiseReport, ObserverReport
 
 _ROWS = 20
+ADVERSARIAL = "adversarial"
 
 
 def audit(
@@ -25,7 +26,7 @@ def audit(
     trials: Annotated[int, typer.Option(help="Runs on each dataset that a bound rests on.")] = 1000,
     confidence: Annotated[float, typer.Option(help="Confidence of each lower bound.")] = 0.95,
     agent: Annotated[list[int] | None, typer.Option(help="Attack only this agent; repeatable.")] = None,
-    record: Annotated[str, typer.Option(help="The record to replace: worst, or its number.")] = "worst",
+    record: Annotated[str, typer.Option(help="The record to replace: worst, its number, or adversarial.")] = "worst",
     observer: Annotated[
         str | None, typer.Option("--as", metavar="agent:K", help="Look as agent K, with what it receives alone.")
     ] = None,
@@ -54,7 +55,8 @@ def audit(
             trials=trials,
             confidence=confidence,
             agents=agent or (),
-            record=_record(record),
+            record=None if record == ADVERSARIAL else _record(record),
+            adversarial=record == ADVERSARIAL,
             observer=_observer(observer),
         )
     _write(run, found)
@@ -74,7 +76,7 @@ def _record(text: str) -> int | None:
     try:
         return int(text)
     except ValueError:
-        raise AuditError(f"--record {text}: accepted are worst, or the number of a record") from None
+        raise AuditError(f"--record {text}: accepted are worst, {ADVERSARIAL}, or the number of a record") from None
 
 
 def _observer(text: str | None) -> int | None:
@@ -175,7 +177,7 @@ def _others(found: Audit) -> list[tuple[str, str]]:
 def _agents(found: Audit) -> Table:
     shown = [a for a in found.agents if a.attacked is not None or a.why != "not chosen"] or found.agents
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("agent", "budget", "accounted", "attacked", "attained", "trials"):
+    for name in ("agent", "budget", "accounted", "if charged", "attacked", "attained", "trials"):
         table.add_column(name, justify="right")
     table.add_column("why attacked is lower")
     for a in shown[:_ROWS]:
@@ -183,13 +185,14 @@ def _agents(found: Audit) -> Table:
             str(a.agent),
             _number(a.budget),
             _number(a.accounted),
+            _number(a.attacked_if_charged),
             _number(a.attacked),
             "-" if a.attained is None else f"{a.attained:.0%}",
             str(a.trials) if a.trials else "-",
             a.why,
         )
     if len(shown) > _ROWS:
-        table.add_row(f"and {len(shown) - _ROWS} more", *[""] * 6)
+        table.add_row(f"and {len(shown) - _ROWS} more", *[""] * 7)
     return table
 
 
@@ -230,6 +233,15 @@ def _summary(found: Audit) -> list[str]:
         lines.append(
             f"attacked{_of_all(found)}: mean {mean:.3f}, max {max(shown):.3f}, each with {confidence:.0%} confidence; "
             f"no attack can show more than {max(ceilings):.2f} with as many trials"
+        )
+    sharp = [(a.attacked_if_charged, a.accounted) for a in found.agents if a.attacked_if_charged is not None]
+    if sharp:
+        values = [value for value, _ in sharp]
+        shares = [value / by for value, by in sharp if by]
+        of = f", {sum(shares) / len(shares):.0%} of accounted" if shares else ""
+        lines.append(
+            f"attacked if the noise has the law that was charged: mean {sum(values) / len(values):.3f}, "
+            f"max {max(values):.3f}{of}"
         )
     return lines
 

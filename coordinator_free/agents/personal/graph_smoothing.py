@@ -141,13 +141,13 @@ class GraphSmoothing(Algorithm):
 
     def _own(self) -> FloatArray:
         """The vector of release 0: all but the anchor is public."""
-        setting, charge = self._setting, self._anchor.charge()
+        setting, charge = self._setting, self.charge(0)
         deviation = 0.0
         if setting.problem.records > 0:
             noise = 0.0 if charge is None else charge.scale**2
             variance = noise + 1.0 / (setting.dimension * setting.problem.records)
             deviation = np.ceil(np.sqrt(variance) / GRID) * GRID
-        return np.concatenate(([setting.agent, deviation], self._anchor.vector(self._anchor.charge())))
+        return np.concatenate(([setting.agent, deviation], self._anchor.vector(charge)))
 
     def start(self) -> Release | None:
         return None
@@ -171,7 +171,7 @@ class GraphSmoothing(Algorithm):
         return vector[:end], vector[end:]
 
     def noised(self, index: int, vector: FloatArray) -> FloatArray:  # noqa: ARG002
-        return self._parted(vector)[0]
+        return self._parted(vector)[0][2 : 2 + self._setting.dimension]
 
     def _takes(self, origin: int, release: Release) -> bool:
         """Whether this release counts for ``origin``; one that contradicts an earlier one makes both void."""

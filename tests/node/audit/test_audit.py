@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from coordinator_free.agents.averages import aggregating, averaging
+from coordinator_free.agents.personal.coordinate_descent import CoordinateDescent
 from coordinator_free.aggregation import masking
 from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.privacy.mechanisms import Gaussian
@@ -20,6 +21,8 @@ from tests.helpers.command import run_cli
 from tests.helpers.documents import conforms
 
 SECRET = bytes(range(32))
+SHORT = GAUSSIAN.replace("clip = 1.0", "clip = 0.1")
+"""So short a clip that two records can pull against each other with all of it."""
 
 
 def test_a_correct_run_has_no_finding_and_attacked_stays_below_accounted(private):
@@ -35,6 +38,7 @@ def test_a_correct_run_has_no_finding_and_attacked_stays_below_accounted(private
         assert agent.accounted == pytest.approx(2.0, rel=1e-3)
         assert agent.accounted <= 2.0
         assert 0.0 <= agent.attacked <= agent.ceiling
+        assert agent.attacked < agent.attacked_if_charged <= agent.accounted
         assert 0.0 < agent.attained <= 1.0
         assert agent.trials == 300
         assert "300 trials" in agent.why
@@ -48,7 +52,8 @@ def test_json_has_exactly_the_promised_keys(private, capsys):
     assert list(document) == ["version", "capture", "ledger", "noise", "agents", "findings", "ok"]
     assert document["ok"] is True
     assert [entry["agent"] for entry in document["agents"]] == list(range(8))
-    assert set(document["agents"][0]) == {"agent", "budget", "accounted", "attacked", "trials", "confidence"}
+    figures = {"agent", "budget", "accounted", "attacked", "attacked_if_charged", "trials", "confidence"}
+    assert set(document["agents"][0]) == figures
     assert [entry["agent"] for entry in document["agents"] if entry["attacked"] is not None] == [2]
     details = json.loads((private / "audit.json").read_text())
     conforms(details, "audit")
@@ -77,6 +82,7 @@ def test_without_privacy_the_attack_is_perfect_and_a_record_is_rebuilt(open_run)
     for agent in found.agents:
         assert agent.accounted is None
         assert agent.attacked == agent.ceiling > 3.0
+        assert agent.attacked_if_charged is None
     assert found.noise.releases == 0
     assert all(entry.principal > 0.99 for _, entry in found.reconstruction.agents)
 
@@ -292,6 +298,29 @@ def test_the_auditor_passes_its_own_controls(capsys):
     names = " ".join(control["name"] for control in document["controls"])
     for words in ("identical", "known epsilon", "half", "again", "another index", "uncharged", "depend on the data"):
         assert words in names
+
+
+def test_a_sensitivity_that_is_charged_too_small_is_found_by_the_same_installation(tmp_path, monkeypatch):
+    """The run and its audit share the fault: noise and charge follow a sensitivity that is too small by 1.3."""
+    honest = CoordinateDescent._mechanism
+    monkeypatch.setattr(CoordinateDescent, "_mechanism", lambda self, index, moved: honest(self, index, moved / 1.3))
+    folder = deal(tmp_path / "short", SHORT)
+    run_twin(folder)
+    found = audited(folder, trials=100, secret=SECRET)
+    assert any("of the sensitivity that was charged" in line for line in found.findings), found.findings
+
+
+def test_the_worst_possible_record_is_shown_nine_tenths_of_what_is_accounted(tmp_path):
+    folder = deal(tmp_path / "short", SHORT)
+    run_twin(folder)
+    found = audited(folder, trials=1000, secret=SECRET, agents=[2, 5], adversarial=True)
+    assert found.ok, found.findings
+    assert "worst possible value" in found.notes[-1]
+    for agent in (found.agents[2], found.agents[5]):
+        assert agent.attained == pytest.approx(1.0, abs=1e-2)
+        assert 0.9 * agent.accounted <= agent.attacked_if_charged <= agent.accounted
+    with pytest.raises(AuditError, match="--record adversarial: an audit as one agent"):
+        audited(folder, adversarial=True, observer=1)
 
 
 @pytest.mark.parametrize("aggregation", ["flood", "push-sum"])
