@@ -9,17 +9,20 @@ Rules that hold here:
 - Theorem 3.1's conditions (bounded, non-decreasing, at least theta) are sufficient, not necessary; its proof has a gap
   where agents' penalties differ. So a condition that fails is a warning, never an error.
 - The closed bound (23) is false as printed: its numerator must be 2 m_o alone, for (W - theta I)(D - A) is singular.
-  `rate_bound` is the corrected one.
+  `rate_bound` is the corrected one, `published_rate_bound` the printed one.
+- Where agents' penalties differ, W (D + A) and (W - theta I)(D - A) are not symmetric, and the theorem's proof does not
+  hold. Their symmetric parts stand for them here: a quadratic form knows no other.
 - ``network`` is unweighted here: the family counts neighbours. ``penalties`` have shape (agents, rounds).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 
 from coordinator_free.release import FloatArray
@@ -106,11 +109,15 @@ def _last_growth(stiffness: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class Spectrum:
-    """sigma_min(D - A), nonzero; sigma_max((W - theta I)(D - A)); sigma_max(W (D + A))."""
+    """sigma_min(D - A), nonzero; sigma_max((W - theta I)(D - A)), and its sigma_min, nonzero; sigma_max(W (D + A)).
+
+    ``least_excess`` is 0 where the matrix is.
+    """
 
     connectivity: float
     excess: float
     mixing: float
+    least_excess: float
 
 
 def spectrum(network: Network, penalties: FloatArray, theta: float) -> Spectrum:
@@ -118,9 +125,11 @@ def spectrum(network: Network, penalties: FloatArray, theta: float) -> Spectrum:
     degree, adjacency = _matrices(network)
     laplacian = degree - adjacency
     values = np.linalg.eigvalsh(laplacian)
-    excess = np.linalg.norm((penalties - theta)[:, None] * laplacian, 2)
+    excess = np.linalg.svd((penalties - theta)[:, None] * laplacian, compute_uv=False)
     mixing = np.linalg.norm(penalties[:, None] * (degree + adjacency), 2)
-    return Spectrum(float(values[1]), float(excess), float(mixing))
+    nonzero = excess[excess > 1e-9 * values[-1] * max(theta, float(np.abs(penalties).max()))]
+    least = float(nonzero.min()) if nonzero.size else 0.0
+    return Spectrum(float(values[1]), float(excess[0]), float(mixing), least)
 
 
 def rate_bound(
@@ -134,19 +143,74 @@ def rate_bound(
 
     with s, e, t the `Spectrum`; ``strong_convexity`` m_o and ``smoothness`` M over all agents' objectives.
     """
+    s = _checked_spectrum(network, penalties, theta)
+    return _closed(s, theta, 2.0 * strong_convexity, smoothness)
+
+
+def published_rate_bound(
+    network: Network, penalties: FloatArray, theta: float, strong_convexity: float, smoothness: float
+) -> float:
+    """Eq. 23 as printed, with the numerator 2 m_o + 2 sigma_min((W - theta I)(D - A)): false, as `rate_bound` but that.
+
+    Agents that agree do not move along the singular direction of (W - theta I)(D - A), so that its smallest *nonzero*
+    singular value bounds nothing.
+    """
+    s = _checked_spectrum(network, penalties, theta)
+    return _closed(s, theta, 2.0 * strong_convexity + 2.0 * s.least_excess, smoothness)
+
+
+def theorem_rate(
+    network: Network, penalties: FloatArray, theta: float, convexities: FloatArray, smoothnesses: FloatArray
+) -> float:
+    """The largest delta(t) that Eq. 21 and 22 allow for one round's ``penalties`` (n,), over the free mu > 1.
+
+    ``convexities`` m_i and ``smoothnesses`` M_i have shape (n,). 0 where no delta(t) >= 0 does.
+    """
+    s = _checked_spectrum(network, penalties, theta)
+    degree, adjacency = _matrices(network)
+    gain = 2.0 * _symmetric((penalties - theta)[:, None] * (degree - adjacency)) + 2.0 * np.diag(convexities)
+    mixing = _symmetric(penalties[:, None] * (degree + adjacency))
+    if float(np.linalg.eigvalsh(gain)[0]) <= 0.0:
+        return 0.0
+
+    def bound(mu: float) -> float:
+        spread = np.diag(mu * s.excess**2 + mu**2 * smoothnesses**2) / (theta * s.connectivity * (mu - 1.0))
+        # delta P <= Q for a positive definite Q: delta is one over the largest eigenvalue of P in the metric of Q.
+        largest = float(eigh(spread + mixing, gain, eigvals_only=True, subset_by_index=[len(gain) - 1] * 2)[0])
+        return min(_first(s, theta, mu), 1.0 / largest) if largest > 0.0 else _first(s, theta, mu)
+
+    return _best(bound)
+
+
+def _checked_spectrum(network: Network, penalties: FloatArray, theta: float) -> Spectrum:
     if network.agents < 2:
         raise ValueError("a rate of agreement needs two agents or more")
-    s = spectrum(network, penalties, theta)
+    return spectrum(network, penalties, theta)
 
-    def bound(log_excess: float) -> float:
-        mu = 1.0 + math.exp(log_excess)
-        first = theta * s.connectivity / (mu**2 * s.mixing)
+
+def _symmetric(matrix: FloatArray) -> FloatArray:
+    return (matrix + matrix.T) / 2.0
+
+
+def _first(s: Spectrum, theta: float, mu: float) -> float:
+    """Eq. 21."""
+    return theta * s.connectivity / (mu**2 * s.mixing)
+
+
+def _closed(s: Spectrum, theta: float, numerator: float, smoothness: float) -> float:
+    def bound(mu: float) -> float:
         spread = (mu**2 * smoothness**2 + mu * s.excess**2) / (theta * s.connectivity * (mu - 1.0))
-        return min(first, 2.0 * strong_convexity / (spread + s.mixing))
+        return min(_first(s, theta, mu), numerator / (spread + s.mixing))
 
-    # min of one falling and one rising-then-falling function of mu has a single peak.
-    best = minimize_scalar(lambda log_excess: -bound(log_excess), bounds=(-20.0, 20.0), method="bounded")
-    return float(-best.fun)
+    return _best(bound)
+
+
+def _best(bound: Callable[[float], float]) -> float:
+    """The largest value over mu > 1 of the smaller of one falling and one rising-then-falling function."""
+    found = minimize_scalar(
+        lambda log_excess: -bound(1.0 + math.exp(log_excess)), bounds=(-20.0, 20.0), method="bounded"
+    )
+    return float(-found.fun)
 
 
 def measured_rates(
@@ -163,18 +227,57 @@ def measured_rates(
     ``models`` and ``duals`` (T, n, d) hold f(t) and lambda(t), ``penalties`` (n, T) what made f(t); ``best`` (d,) is
     the pooled optimum f*, ``gradients`` (n, d) each agent's gradient there, which give Y* (Eq. 17).
     """
+    shifts, aparts = _apart(network, models, duals, best, gradients)
+    coupled = _coupled(network, aparts)
+
+    def distance(t: int, norm_of: int) -> float:
+        pull = float(np.vdot(aparts[t], penalties[:, norm_of, None] * coupled[t]))
+        return float(np.vdot(shifts[t], shifts[t])) / theta + pull
+
+    return np.array([distance(t - 1, t) / distance(t, t) - 1.0 for t in range(1, len(models))])
+
+
+def inner_products(
+    network: Network,
+    models: FloatArray,
+    duals: FloatArray,
+    penalties: FloatArray,
+    theta: float,
+    best: FloatArray,
+    gradients: FloatArray,
+) -> FloatArray:
+    """<Z(t) - Z*, J(t) (Z(t) - Z(t-1))> over |Z(t) - Z*|_J(t)^2 for t = 1 .. T-1, which Eq. 19 says is at most 0.
+
+    Arguments as those of `measured_rates`.
+    """
+    shifts, aparts = _apart(network, models, duals, best, gradients)
+    coupled = _coupled(network, aparts)
+    found = []
+    for t in range(1, len(models)):
+        weighted = penalties[:, t, None] * (coupled[t] - coupled[t - 1])
+        inner = float(np.vdot(shifts[t], shifts[t] - shifts[t - 1])) / theta + float(np.vdot(aparts[t], weighted))
+        size = float(np.vdot(shifts[t], shifts[t])) / theta
+        size += float(np.vdot(aparts[t], penalties[:, t, None] * coupled[t]))
+        found.append(inner / size)
+    return np.array(found)
+
+
+def _apart(
+    network: Network, models: FloatArray, duals: FloatArray, best: FloatArray, gradients: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Y(t) - Y* and f(t) - f*, both (T, n, d)."""
     degree, adjacency = _matrices(network)
     values, vectors = np.linalg.eigh(degree - adjacency)
     inverse = np.where(values > 1e-9 * values[-1], 1.0 / np.sqrt(np.maximum(values, 1e-300)), 0.0)
     root = (vectors * inverse) @ vectors.T  # the pseudo-inverse of sqrt(D - A)
-    shifts = 2.0 * np.einsum("ij,tjd->tid", root, duals) + root @ gradients  # Y(t) - Y*
-    aparts = models - best
+    return 2.0 * np.einsum("ij,tjd->tid", root, duals) + root @ gradients, models - best
 
-    def distance(t: int, norm_of: int) -> float:
-        coupling = penalties[:, norm_of, None] * ((degree + adjacency) @ aparts[t])
-        return float(np.vdot(shifts[t], shifts[t])) / theta + float(np.vdot(aparts[t], coupling))
 
-    return np.array([distance(t - 1, t) / distance(t, t) - 1.0 for t in range(1, len(models))])
+def _coupled(network: Network, aparts: FloatArray) -> FloatArray:
+    """(D + A) times each round's differences, (T, n, d)."""
+    degree, adjacency = _matrices(network)
+    found: FloatArray = np.einsum("ij,tjd->tid", degree + adjacency, aparts)
+    return found
 
 
 def duals_of(network: Network, models: Sequence[FloatArray], theta: float) -> FloatArray:

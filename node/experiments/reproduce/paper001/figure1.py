@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from coordinator_free.agents.admm.admm import AdmmSettings
-from coordinator_free.problem.losses import LOGISTIC
-from coordinator_free.problem.objective import LocalProblem, minimise
-from coordinator_free.problem.solver import LocalSolver
+from coordinator_free.problem.consensus import consensus_optimum
 from coordinator_free.release import FloatArray
 from node.experiments.charts import Panel
 from node.experiments.reproduce.adult import ADULT, DATA, MAJORITY, census, judged, over_rounds
@@ -89,37 +87,10 @@ def _on_growth(distances: Sequence[FloatArray]) -> list[str]:
 
 
 def pooled_optimum(trial: Trial) -> FloatArray:
-    """What all nodes' rows together would give.
-
-    Each of the N nodes adds C/m for a record and its part of rho.
-
-    Returns
-    -------
-    FloatArray
-        The minimiser, shape (d,).
-    """
-    n, problems = trial.preparation.agents, trial.problems
+    """The optimum that the agents of a run agree on with one dual step, shape (d,)."""
     own = AdmmSettings.of(trial.preparation.configuration.learning.given())
-    capacity, curvature = own.capacity, own.rho if own.regulariser == "shared" else n * own.rho
-    zero = np.zeros(trial.preparation.dealt.dimension)
-    if len({problem.records for problem in problems}) == 1:
-        x, y = np.concatenate([p.x for p in problems]), np.concatenate([p.y for p in problems])
-        return LocalSolver(LocalProblem(x, y, LOGISTIC, 0.0), n * capacity).minimise(curvature, zero, zero)
-
-    def value(f: FloatArray) -> float:
-        fits = sum(float(p.loss.values(f, p.x, p.y).mean()) for p in problems)
-        return capacity * fits + 0.5 * curvature * float(f @ f)
-
-    def gradient(f: FloatArray) -> FloatArray:
-        total: FloatArray = capacity * np.sum([p.loss.gradient(f, p.x, p.y) for p in problems], axis=0)
-        return total + curvature * f
-
-    def hessian(f: FloatArray) -> FloatArray:
-        own = [p.hessian(f) - 2.0 * p.regularisation * np.eye(len(zero)) for p in problems]
-        total: FloatArray = capacity * np.sum(own, axis=0)
-        return total + curvature * np.eye(len(zero))
-
-    return minimise(value, gradient, hessian, zero)
+    rho = own.rho / trial.preparation.agents if own.regulariser == "shared" else own.rho
+    return consensus_optimum(trial.problems, own.capacity, rho)
 
 
 def _distances(trial: Trial, best: FloatArray) -> FloatArray:
