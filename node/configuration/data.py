@@ -12,7 +12,18 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
 Source = Literal[
-    "schools", "breast-cancer", "adult", "bank", "movielens-100k", "synthetic", "csv", "parquet", "npz", "svmlight"
+    "schools",
+    "breast-cancer",
+    "adult",
+    "bank",
+    "kddcup99",
+    "credit-card",
+    "movielens-100k",
+    "synthetic",
+    "csv",
+    "parquet",
+    "npz",
+    "svmlight",
 ]
 Split = Literal["even", "sizes", "random", "ratio", "dirichlet", "column"]
 
@@ -26,6 +37,8 @@ _USED: dict[str, set[str]] = {
     "breast-cancer": _TABLE,
     "adult": _TABLE | {"test", "as_published"},
     "bank": _TABLE,
+    "kddcup99": _TABLE,
+    "credit-card": _TABLE,
     "movielens-100k": {
         "registry",
         "path",
@@ -127,11 +140,12 @@ class DataSection(BaseModel):
     """What happens to a value outside its public bounds."""
     row_scaling: Literal["public", "record", "none"] | None = None
     """``public``: divided by the largest L2 norm that the bounds allow; ``record``: by its own norm where that is
-    above 1, in the norm of the mechanism; ``none``. Default: record for adult and bank, else public."""
+    above 1, in the norm of the mechanism; ``none``. Default: record for adult, bank, kddcup99 and credit-card, else
+    public."""
     row_bound: float | None = Field(default=None, ge=1 / LARGEST, le=LARGEST)
     """A public promise: no row is longer, after scaling, in the norm of the mechanism (L2 without one)."""
     intercept: bool | None = None
-    """A feature that is always 1. Default: yes, except for adult and bank, whose one-hot columns hold it."""
+    """A feature that is always 1. Default: yes, except for adult, bank and kddcup99, whose one-hot columns hold it."""
     record: str = "one row"
     """The unit of privacy in words."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from node.configuration.data import DataSection
-from node.data import adult, bank, breast_cancer, movielens, own, schools, synthetic
+from node.data import adult, bank, breast_cancer, credit_card, kddcup99, movielens, own, schools, synthetic
 from node.data.dealt import Dealt, FeatureLaw, Shard
 from node.data.errors import DataError
 from node.data.table import Table, deal_table
@@ -38,13 +38,18 @@ def deal(data: DataSection, *, seed: int, private: bool, norm: str | None) -> De
     return deal_table(_load(data, private, norm or "l2"), data, seed)
 
 
+_LOADERS = {
+    "breast-cancer": breast_cancer.load,
+    "adult": adult.load,
+    "bank": bank.load,
+    "kddcup99": kddcup99.load,
+    "credit-card": credit_card.load,
+}
+
+
 def _load(data: DataSection, private: bool, norm: str) -> Table:
     if data.source == "schools":
         return schools.load(data)
-    if data.source == "breast-cancer":
-        return breast_cancer.load(data, norm)
-    if data.source == "adult":
-        return adult.load(data, norm)
-    if data.source == "bank":
-        return bank.load(data, norm)
+    if data.source in _LOADERS:
+        return _LOADERS[data.source](data, norm)
     return own.load(data, private=private, norm=norm)

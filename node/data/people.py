@@ -1,4 +1,4 @@
-"""What adult, bank and breast-cancer share: one row a person, a column of words as label, rules for every column."""
+"""What adult, bank, breast-cancer and their like share: one row a person, a column of words as label, rules for every column."""
 
 from __future__ import annotations
 

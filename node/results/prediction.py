@@ -17,7 +17,7 @@ from coordinator_free.problem.losses import Loss
 from coordinator_free.release import FloatArray
 from node.configuration.data import DataSection
 from node.configuration.sections import Configuration
-from node.data import adult, bank, breast_cancer, schools
+from node.data import adult, bank, breast_cancer, credit_card, kddcup99, schools
 from node.data.columns import Number, Plan, Words, encode, numbers, scale_rows
 from node.data.csv_file import read_columns
 
@@ -26,6 +26,8 @@ PLANS: Mapping[str, tuple[Plan, str]] = {
     "breast-cancer": (breast_cancer.PLAN, "public"),
     "adult": (adult.PLAN, "record"),
     "bank": (bank.PLAN, "record"),
+    "kddcup99": (kddcup99.PLAN, "record"),
+    "credit-card": (credit_card.PLAN, "record"),
 }
 """Of the sources that come with rules: those, and how rows are scaled by default."""
 
@@ -34,6 +36,8 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "breast-cancer": breast_cancer.LABELS,
     "adult": adult.LABELS,
     "bank": bank.LABELS,
+    "kddcup99": kddcup99.LABELS,
+    "credit-card": credit_card.LABELS,
 }
 """Of the sources whose labels are words: those of 1 and of -1."""
 

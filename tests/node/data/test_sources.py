@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from node.data import DataError, DataSection, Dealt, adult, bank, deal, schools
+from node.data import DataError, DataSection, Dealt, adult, bank, credit_card, deal, kddcup99, schools
 from node.data.columns import row_norms
 from tests.helpers.places import ROOT
 
@@ -239,8 +240,69 @@ def test_bank(tmp_path: Path) -> None:
     assert without.dimension == data.dimension - 1
 
 
+CONNECTIONS = (
+    "0,tcp,http,SF,181,5450,0,0,0,0,0,1,0,0,0,0,0,0,0,0,0,0,8,8,0.00,0.00,0.00,0.00,1.00,0.00,0.00,9,9,1.00,0.00,0.11,"
+    "0.00,0.00,0.00,0.00,0.00,normal.\n"
+    "0,icmp,ecr_i,SF,1032,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,511,511,0.00,0.00,0.00,0.00,1.00,0.00,0.00,255,255,1.00,"
+    "0.00,1.00,0.00,0.00,0.00,0.00,0.00,smurf.\n"
+    "58329,udp,other,SF,693375640,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1,1,0.00,0.00,0.00,0.00,1.00,0.00,0.00,255,1,0.00,"
+    "0.85,1.00,0.00,0.00,0.00,0.00,0.00,satan.\n"
+)
+
+
+@pytest.mark.parametrize("name", ["kddcup.data_10_percent", "kddcup.data", "kddcup.data_10_percent.gz"])
+def test_kddcup99(name: str, tmp_path: Path) -> None:
+    packed = gzip.compress(CONNECTIONS.encode()) if name.endswith(".gz") else CONNECTIONS.encode()
+    (tmp_path / name).write_bytes(packed)
+    data = dealt(source="kddcup99", path=str(tmp_path), agents=1, held_out=0.0)
+    assert data.record == "one connection"
+    assert data.dimension == 123
+    [shard] = data.shards
+    assert sorted(shard.y) == [-1.0, 1.0, 1.0]
+    [ordinary] = shard.x[shard.y == -1.0]
+    assert {data.features[k] for k in np.flatnonzero(ordinary)} >= {"protocol_type=tcp", "service=http", "flag=SF"}
+    raw = dealt(source="kddcup99", path=str(tmp_path), agents=1, held_out=0.0, row_scaling="none")
+    column = raw.shards[0].x[:, raw.features.index("src_bytes")]
+    assert sorted(column) == [0.0181, 0.1032, 1.0], "values above the cap are cut"
+    check_bounds(data)
+    assert data.public_assumptions == ()
+
+
+def test_a_connection_of_another_kind_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "kddcup.data"
+    path.write_text(CONNECTIONS.replace(",http,", ",gossip,"))
+    with pytest.raises(DataError, match=r"row 1, column 'service': 'gossip' is not one of its levels"):
+        dealt(source="kddcup99", path=str(path), agents=1)
+    path.write_text(CONNECTIONS.replace(",normal.", ""))
+    with pytest.raises(DataError, match="row 1: 41 cells where 42 were expected"):
+        dealt(source="kddcup99", path=str(path), agents=1)
+
+
+def test_credit_card(tmp_path: Path) -> None:
+    components = [f"V{k}" for k in range(1, 29)]
+    rows = [["0", *["-1.36"] * 28, "149.62", "0"], ["172792", *["-30.5", "22"] * 14, "25691.16", "1"]]
+    lines = [
+        ",".join(f'"{name}"' for name in ("Time", *components, "Amount", "Class")),
+        *(",".join([*cells[:-1], f'"{cells[-1]}"']) for cells in rows),
+    ]
+    (tmp_path / "creditcard.csv").write_text("\n".join(lines) + "\n")
+    data = dealt(source="credit-card", path=str(tmp_path), agents=1, held_out=0.0)
+    assert data.record == "one payment"
+    assert data.dimension == 31
+    [shard] = data.shards
+    assert sorted(shard.y) == [-1.0, 1.0]
+    assert any("principal components of all payments" in sentence for sentence in data.public_assumptions)
+    raw = dealt(source="credit-card", path=str(tmp_path), agents=1, held_out=0.0, row_scaling="none")
+    [fraud] = raw.shards[0].x[raw.shards[0].y == 1.0]
+    assert fraud.tolist() == pytest.approx([1.0, 172792 / 172800, *[-1.0, 1.0] * 14, 1.0])
+    check_bounds(data)
+    (tmp_path / "creditcard.csv").write_text("\n".join(lines).replace('"1"', '"2"'))
+    with pytest.raises(DataError, match="row 2: label '2' is neither '1' nor '0'"):
+        dealt(source="credit-card", path=str(tmp_path), agents=1)
+
+
 def test_every_plan_bounds_its_features() -> None:
-    for plan in (adult.PLAN, bank.PLAN, schools.PLAN):
+    for plan in (adult.PLAN, bank.PLAN, kddcup99.PLAN, credit_card.PLAN, schools.PLAN):
         for name, rule in plan.items():
             x = rule.encode(name, [str(getattr(rule, "high", getattr(rule, "levels", ("",))[0]))] * 2, 1)
             assert np.abs(x).max(initial=0.0) <= 1.0
