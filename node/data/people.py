@@ -1,4 +1,4 @@
-"""What adult, bank, breast-cancer and their like share: one row a person, a column of words as label, rules for every column."""
+"""What the named sources with public rules share: one row a record, a label of two words, a rule for every column."""
 
 from __future__ import annotations
 

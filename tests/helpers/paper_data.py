@@ -44,7 +44,7 @@ def small_overrides(figure: str, folder: Path) -> tuple[str, ...]:
     """Overrides that make ``figure`` run in seconds; its files are made below ``folder``."""
     paper, _, name = figure.partition("/")
     if paper == "paper003":
-        return ("data.source=breast-cancer", *(() if name == "optimal-gap" else ("data.agents=4",)))
+        return ("data.source=breast-cancer", "data.agents=4")
     if paper != "paper004":
         path = folder / "adult"
         if not path.exists():

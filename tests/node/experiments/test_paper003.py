@@ -21,8 +21,9 @@ from node.experiments.reproduce.paper003 import figures as paper003
 from node.experiments.reproduce.paper003.findings import gains, grows_with_epsilon, similar, steady
 from node.experiments.reproduce.paper003.runs import CENTRAL, MAJORITY, UNBOUNDED, Deal, Found
 from node.experiments.reproduce.paper003.settings import CONVEXITY, sources
-from node.experiments.reproduce.registry import reproduce
+from node.experiments.reproduce.registry import planned, reproduce
 from tests.helpers.averages_networks import problems
+from tests.helpers.places import ROOT
 
 
 def request(tmp_path: Path, *overrides: str, seeds: int = 1) -> Request:
@@ -193,12 +194,36 @@ def test_data_are_found_by_their_files(tmp_path: Path) -> None:
         ("adult", str(tmp_path / "adult")),
         ("bank", str(tmp_path / "bank")),
     ]
+    assert sources(request(tmp_path, f"data.path={ROOT / 'examples' / 'data'}")) == [
+        ("breast-cancer", str(ROOT / "examples" / "data" / "breast-cancer"))
+    ]
     assert sources(request(tmp_path, f"data.path={tmp_path / 'bank'}")) == [("bank", str(tmp_path / "bank"))]
     assert sources(request(tmp_path, "data.source=breast-cancer")) == [("breast-cancer", None)]
-    with pytest.raises(FigureError, match=r"accepted is a folder that holds one of adult\.data"):
+    with pytest.raises(FigureError, match=r"accepted is a folder that holds one of .*adult\.data"):
         sources(request(tmp_path, f"data.path={tmp_path / 'nothing'}"))
-    with pytest.raises(FigureError, match="this figure accepts adult, bank, breast-cancer"):
+    with pytest.raises(FigureError, match="this figure accepts kddcup99, adult, bank, breast-cancer, credit-card, csv"):
         sources(request(tmp_path, "data.source=schools"))
+
+
+OWN = "a,b,y\n" + "".join(f"{k % 7},{k % 5},{'yes' if k % 7 > 3 else 'no'}\n" for k in range(240))
+
+
+def test_own_data_make_every_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each figure is planned with them; two are made whole, so over epsilon and over u."""
+    path = tmp_path / "own.csv"
+    path.write_text(OWN)
+    own = ("data.source=csv", f"data.path={path}", "data.label=y", "data.positive=yes", "data.bounds.a=[0,6]")
+    wanted = request(tmp_path, *own, "data.bounds.b=[0,4]", "data.agents=3")
+    for figure in paper003.FIGURES:
+        assert {setting.key[0] for setting in planned(figure, wanted)} == {"csv"}
+    monkeypatch.setattr(paper003, "EPSILONS", (0.25,))
+    monkeypatch.setattr(paper003, "UNEVEN", (3.0, 9.0))
+    for name in ("figure1", "figure2"):
+        made = reproduce(f"paper003/{name}", wanted)
+        assert {row["data"] for row in made.rows} == {"csv"}
+        assert len(made.rows) == 12, "u = 9 is for the larger data sets"
+    with pytest.raises(FigureError, match=r"data\.row_scaling: rows may have norm 1\.73205, and this figure needs 1"):
+        reproduce("paper003/figure1", request(tmp_path, *wanted.overrides, "data.row_scaling=none"))
 
 
 def test_a_folder_without_data_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ Rules that hold here:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import mean
 from typing import Any
@@ -24,7 +24,6 @@ from node.experiments.reproduce.paper003.runs import ALONE, CENTRAL, MAJORITY, P
 from node.experiments.reproduce.paper003.settings import CONVEXITY, DELTA, RUNS, STEPS, settings, table
 
 EPSILONS = (0.01, 0.05, 0.1, 0.25)
-PARTIES = (2, 4, 8, 16, 32)
 UNEVEN = (1.0, 3.0, 5.0, 7.0, 9.0)
 LINES = {
     "WD-DP": 0,
@@ -37,18 +36,19 @@ LINES = {
 }
 """The colour of each method, for every observer. The noisy average of minimisers is in the table alone: its noise would
 set the scale of every picture."""
-X_LABELS = {"epsilon": "epsilon", "u": "level of non-average u", "m": "parties m"}
+X_LABELS = {"epsilon": "epsilon", "u": "level of non-average u"}
+Plan = Callable[[Request], list[Setting]]
 
 
 def _reduce(
-    figure: Figure, request: Request, settings: list[Setting], *, over: str, grows: bool = False, gap: bool = False
+    figure: Figure, request: Request, settings: list[Setting], *, over: str, grows: bool = False
 ) -> Reproduction:
-    """Rows and findings over the columns ``over``, drawn over the first of them."""
+    """Rows and findings over the column ``over``."""
     found = places(request, settings, request.runs(figure.runs))
     rows = [row for place in found for row in place.rows()]
-    claims = findings(found, over, grows=grows, gap=gap)
+    claims = findings(found, over, grows=grows)
     data = ", ".join(dict.fromkeys(place.source for place in found))
-    panels = _panels(rows, over.partition(",")[0])
+    panels = _panels(rows, over)
     return figure.shown(rows, claims, _notes(request.runs(figure.runs)), panels, of=f", {data}")
 
 
@@ -66,24 +66,18 @@ def _notes(runs: int) -> list[str]:
 
 
 def _panels(rows: Sequence[Mapping[str, Any]], over: str) -> list[Panel]:
-    """Accuracy and optimal gap of every method over ``over``, for each data set; over m the gap for each epsilon."""
+    """Accuracy and optimal gap of every method over ``over``, for each data set."""
     made = []
     for source in dict.fromkeys(row["data"] for row in rows):
         of = [row for row in rows if row["data"] == source]
-        groups = [("Accuracy", "accuracy", of), ("Optimal gap", "gap", of)]
-        if over == "m":
-            groups = [
-                (f"Optimal gap at epsilon {epsilon:g}", "gap", [row for row in of if row["epsilon"] == epsilon])
-                for epsilon in dict.fromkeys(row["epsilon"] for row in of)
-            ]
-        for title, value, shown in groups:
+        for title, value in (("Accuracy", "accuracy"), ("Optimal gap", "gap")):
             levels = [
-                (name, mean(row[value] for row in shown if row["method"] == name))
+                (name, mean(row[value] for row in of if row["method"] == name))
                 for name in (MAJORITY, POOLED)
                 if value == "accuracy"
             ]
             below = f"{source}; dashed: as published, band: one deviation over runs"
-            lines = _lines(shown, over, value)
+            lines = _lines(of, over, value)
             made.append(Panel(title, below, X_LABELS[over], lines, levels, x_log=over != "u", y_log=value == "gap"))
     return made
 
@@ -112,61 +106,56 @@ def _lines(rows: Sequence[Mapping[str, Any]], over: str, value: str) -> list[Ser
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def _over_epsilon(request: Request) -> list[Setting]:
-    """Parties of random sizes, m = 32 by default."""
+def _over_epsilon(request: Request, *, parties: int) -> list[Setting]:
+    """Parties of random sizes; ``parties`` is their number by default."""
     at = [({"privacy.epsilon": epsilon}, {"epsilon": epsilon}) for epsilon in EPSILONS]
-    return settings(request, table(32, split="random"), at)
+    return settings(request, table(parties, split="random"), at)
 
 
-def _over_unevenness(request: Request) -> list[Setting]:
-    """The level of non-average u = n_max / n_min; epsilon 0.05, m = 16 by default."""
-    at = [({"privacy.epsilon": 0.05, "data.ratio": u}, {"u": u}) for u in UNEVEN]
-    return settings(request, table(16, split="ratio"), at)
+def _over_unevenness(request: Request, *, parties: int, epsilon: float) -> list[Setting]:
+    """The level of non-average u = n_max / n_min at one epsilon."""
+    at = [({"privacy.epsilon": epsilon, "data.ratio": u}, {"u": u}) for u in UNEVEN]
+    return settings(request, table(parties, split="ratio"), at)
 
 
-def _over_parties(request: Request) -> list[Setting]:
-    """Figures 3 to 11: parties of random sizes."""
-    at = [
-        ({"privacy.epsilon": epsilon, "data.agents": m}, {"m": m, "epsilon": epsilon})
-        for m in PARTIES
-        for epsilon in (EPSILONS[1], EPSILONS[-1])
-    ]
-    return settings(request, table(8, split="random"), at)
-
-
-FIGURES = [
-    Figure(
-        f"paper003/{name}",
+def _figure(number: int, title: str, paper: str, plan: Plan, **reduced: Any) -> Figure:
+    return Figure(
+        f"paper003/figure{number}",
         title,
         paper,
         plan,
-        partial(_reduce, **over),
+        partial(_reduce, **reduced),
         runs=RUNS,
-        data="the folder of Adult, Bank or the breast cancer data, or one that holds their folders adult, bank, breast",
+        data="the folder of KDDCup99, Adult, Bank, the breast cancer or the credit card data, or one that holds their "
+        "folders kddcup99, adult, bank, breast-cancer, credit-card",
         bundled="breast-cancer",
         reads=("data.path", "data.source"),
     )
-    for name, title, paper, plan, over in (
-        (
-            "figure1",
-            "accuracy over epsilon, parties of random sizes",
-            "WD-DP beats the simple average and is similar to centralised noisy descent; all grow with epsilon (plots)",
-            _over_epsilon,
-            {"over": "epsilon", "grows": True},
-        ),
-        (
-            "figure2",
-            "accuracy over the level of non-average u, epsilon 0.05",
+
+
+FIGURES = [
+    *(
+        _figure(
+            number,
+            f"figures {number} and {number + (2 if number == 1 else 1)}: accuracy and optimal gap over epsilon, "
+            f"{parties} parties of random sizes",
+            "WD-DP beats the simple average and is similar to centralised noisy descent; with epsilon accuracies grow "
+            "and gaps fall (plots)",
+            partial(_over_epsilon, parties=parties),
+            over="epsilon",
+            grows=True,
+        )
+        for number, parties in ((1, 32), (4, 2), (6, 4), (8, 8), (10, 16))
+    ),
+    *(
+        _figure(
+            number,
+            f"figures {number} and {other}: accuracy and optimal gap over the level of non-average u, {parties} "
+            f"parties, epsilon {epsilon:g}",
             "WD-DP is steady in u; the simple average falls rapidly or fluctuates (plots)",
-            _over_unevenness,
-            {"over": "u"},
-        ),
-        (
-            "optimal-gap",
-            "optimal gap over epsilon and the number of parties",
-            "WD-DP's gap is below that of the simple average and falls with epsilon (plots)",
-            _over_parties,
-            {"over": "m, epsilon", "gap": True},
-        ),
-    )
+            partial(_over_unevenness, parties=parties, epsilon=epsilon),
+            over="u",
+        )
+        for number, other, parties, epsilon in ((2, 12, 16, 0.05), (13, 14, 32, 0.1), (15, 16, 8, 0.01))
+    ),
 ]

@@ -16,19 +16,17 @@ At = Sequence[tuple[Mapping[str, Any], Mapping[str, Found]]]
 """The places of one data set: (columns, runs by method)."""
 
 
-def findings(places: Sequence[Place], over: str, *, grows: bool = False, gap: bool = False) -> list[str]:
-    """Every claim that the figure makes over the columns ``over``, for each data set and reading."""
+def findings(places: Sequence[Place], over: str, *, grows: bool = False) -> list[str]:
+    """Every claim that the figures make over the column ``over``, for each data set and reading."""
     found = []
     for source in dict.fromkeys(place.source for place in places):
         at = [(place.shown, place.found) for place in places if place.source == source]
         for reading, weighted, equal in zip((PUBLISHED, TRULY), WEIGHTED, EQUAL, strict=True):
-            claims = [gains(at, weighted, equal, over, gap=gap)]
-            if gap:
-                claims.append(gap_falls(at, weighted))
-            elif reading == PUBLISHED:
+            claims = [gains(at, weighted, equal, over, gap=gap) for gap in (False, True)]
+            if reading == PUBLISHED:
                 claims.append(similar(at, weighted))
             if grows:
-                claims.append(grows_with_epsilon(at, weighted))
+                claims += [grows_with_epsilon(at, weighted), gap_falls(at, weighted)]
             elif over == "u":
                 claims.append(steady(at, weighted, equal))
             found += [f"{source}, {reading}: {claim}" for claim in claims]
@@ -70,15 +68,12 @@ def gains(at: At, weighted: str, equal: str, over: str, *, gap: bool) -> str:
 
 
 def gap_falls(at: At, method: str) -> str:
-    """Between the least and the largest epsilon, for each number of parties."""
-    gaps: dict[Any, dict[float, float]] = {}
-    for shown, found in at:
-        gaps.setdefault(shown["m"], {})[shown["epsilon"]] = mean(found[method].gap)
-    falls = [by[min(by)] - by[max(by)] for by in gaps.values()]
-    fell = sum(fall > 0.0 for fall in falls)
-    verdict = "as in the paper" if fell == len(falls) else "unlike the paper"
-    listed = ", ".join(f"{fall:+.3f}" for fall in falls)
-    return f"{method}'s gap falls with epsilon by {listed} over m, so for {fell} of {len(falls)}: {verdict}."
+    """From each epsilon to the next."""
+    curve = [mean(found[method].gap) for _, found in at]
+    falls = sum(later < earlier for earlier, later in pairwise(curve))
+    verdict = "as in the paper" if falls == len(curve) - 1 else "unlike the paper"
+    listed = ", ".join(f"{gap:.3f}" for gap in curve)
+    return f"{method}'s gap goes {listed}: with epsilon it falls in {falls} of {len(curve) - 1} steps, {verdict}."
 
 
 def similar(at: At, weighted: str) -> str:

@@ -15,7 +15,7 @@ from coordinator_free.privacy.observer import truth
 from coordinator_free.problem import baselines
 from coordinator_free.problem import trusted_party as curated
 from coordinator_free.release import FloatArray
-from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, Request, Setting
+from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, FigureError, Request, Setting
 from node.experiments.reproduce.paper003.settings import CLIP, CONVEXITY, DELTA, METHODS, REGULARISATION, STEPS
 from node.experiments.trial import Trial
 
@@ -76,6 +76,7 @@ def places(request: Request, settings: Sequence[Setting], runs: int) -> list[Pla
     deals: dict[tuple[Any, ...], Deal] = {}
     ends: dict[tuple[Any, ...], dict[int, Deal]] = defaultdict(dict)
     for setting, seed, trial in request.trials(settings, runs):
+        _check_rows(trial)
         source, columns, method = setting.key
         place = made.setdefault((source, columns), Place(source, dict(columns), setting.changes["privacy.epsilon"], {}))
         rows = (source, seed, *(pair for pair in columns if pair[0] != "epsilon"))
@@ -86,6 +87,16 @@ def places(request: Request, settings: Sequence[Setting], runs: int) -> list[Pla
         for seed, deal in by_seed.items():
             deal.add_baselines(made[key].found, made[key].epsilon, np.random.default_rng([seed, 3]))
     return list(made.values())
+
+
+def _check_rows(trial: Trial) -> None:
+    """Raise `FigureError` where rows may be longer than 1, the norm that the noise of the baselines is for."""
+    bound = trial.preparation.dealt.row_bounds.get("l2")
+    if bound is None or bound > 1.0 + 1e-9:
+        raise FigureError(
+            f"data.row_scaling: rows may have {'any norm' if bound is None else f'norm {bound:g}'}, and this figure "
+            "needs 1 at most; accepted are record, and public with data.bounds for every column"
+        )
 
 
 def _add(place: Place, method: str, trial: Trial, deal: Deal) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from node.data import kddcup99
 from node.experiments.reproduce.figure import PUBLISHED, TRULY, FigureError, Request, Setting
 
 DELTA = 1e-3
@@ -18,19 +19,28 @@ STEPS, CLIP, REGULARISATION, CONVEXITY = 1000, 1.0, 0.01, 0.1
 
 @dataclass(frozen=True)
 class Source:
-    """A data set: its file, its folder where all lie together, the smallest party, the largest u."""
+    """A data set: its files, its folders where all lie together, the smallest party, the largest u."""
 
-    file: str
-    folder: str
+    files: tuple[str, ...]
+    folders: tuple[str, ...]
     floor: int
     uneven: float
 
+    def in_folder(self, folder: Path) -> bool:
+        """Whether the folder holds one of its files."""
+        return any((folder / file).exists() for file in self.files)
+
 
 SOURCES = {
-    "adult": Source("adult.data", "adult", 100, 9.0),
-    "bank": Source("bank-additional-full.csv.gz", "bank", 100, 9.0),
-    "breast-cancer": Source("breast_cancer_wisconsin_original.csv", "breast", 8, 5.0),
+    "kddcup99": Source(kddcup99.FILES, ("kddcup99",), 100, 9.0),
+    "adult": Source(("adult.data",), ("adult",), 100, 9.0),
+    "bank": Source(("bank-additional-full.csv.gz", "bank-additional-full.csv"), ("bank",), 100, 9.0),
+    "breast-cancer": Source(("breast_cancer_wisconsin_original.csv",), ("breast-cancer", "breast"), 8, 5.0),
+    "credit-card": Source(("creditcard.csv", "creditcard.csv.gz"), ("credit-card",), 8, 5.0),
 }
+OWN = Source((), (), 8, 5.0)
+"""Data of one's own."""
+OWN_SOURCES = ("csv", "parquet", "npz", "svmlight")
 
 _LOCAL = {"learning.algorithm": "averaging", "learning.local_steps": 50, "learning.step": 1.0, "privacy.clip": CLIP}
 _TOGETHER = {"learning.algorithm": "gradient-descent", "learning.momentum": 0.8, "privacy.clip": 0.5}
@@ -71,19 +81,27 @@ def settings(
     large u.
     """
     return [
-        Setting((source, tuple(shown.items()), method), start, {**_task(source, path, start), **changes, **own})
+        Setting(
+            (source, tuple(shown.items()), method), _start(source, start), {**_task(source, path), **changes, **own}
+        )
         for source, path in sources(request)
         for changes, shown in places
-        if shown.get("u", 1.0) <= SOURCES[source].uneven
+        if shown.get("u", 1.0) <= SOURCES.get(source, OWN).uneven
         for method, (_, own) in METHODS.items()
         if own.get("learning.aggregation") != "masked-sum"
         or changes.get("data.agents", request.agents(start["data"]["agents"])) >= 3
     ]
 
 
-def _task(source: str, path: str | None, start: Mapping[str, Any]) -> dict[str, Any]:
+def _start(source: str, start: Mapping[str, Any]) -> dict[str, Any]:
+    """With the smallest party of that data set, where sizes are random."""
+    floor = {"floor": SOURCES.get(source, OWN).floor} if start["data"]["split"] == "random" else {}
+    return {**start, "data": {**floor, **start["data"]}}
+
+
+def _task(source: str, path: str | None) -> dict[str, Any]:
     """What the true epsilons, the baselines and the losses of the figures rest on."""
-    task: dict[str, Any] = {
+    return {
         "data.source": source,
         "data.path": path,
         "learning.loss": "logistic",
@@ -91,13 +109,13 @@ def _task(source: str, path: str | None, start: Mapping[str, Any]) -> dict[str, 
         "privacy.mechanism": "gaussian",
         "privacy.delta": DELTA,
     }
-    return task | ({"data.floor": SOURCES[source].floor} if start["data"]["split"] == "random" else {})
 
 
 def sources(request: Request) -> list[tuple[str, str | None]]:
     """Find every data set that the overrides name or hold.
 
-    ``data.path`` is the folder of one of them, or one that holds the folders of several.
+    ``data.path`` is the folder of one of them, or one that holds the folders of several. With ``data.source`` it is the
+    file or folder of that data set, or the file of data of one's own.
 
     Returns
     -------
@@ -112,14 +130,17 @@ def sources(request: Request) -> list[tuple[str, str | None]]:
     given = request.given("data")
     path, source = given.get("path"), given.get("source")
     if source is not None:
-        if source not in SOURCES:
-            raise FigureError(f"data.source = {source}: this figure accepts {', '.join(SOURCES)}")
+        if source not in (*SOURCES, *OWN_SOURCES):
+            raise FigureError(f"data.source = {source}: this figure accepts {', '.join((*SOURCES, *OWN_SOURCES))}")
         return [(source, path)]
     folder = Path(str(path)).expanduser()
-    found = [(name, folder) for name, s in SOURCES.items() if (folder / s.file).exists()] or [
-        (name, folder / s.folder) for name, s in SOURCES.items() if (folder / s.folder / s.file).exists()
+    found = [(name, folder) for name, s in SOURCES.items() if s.in_folder(folder)] or [
+        (name, folder / of) for name, s in SOURCES.items() for of in s.folders if s.in_folder(folder / of)
     ]
     if found:
         return [(name, str(place)) for name, place in found]
-    wanted = ", ".join(f"{s.file} (or {s.folder}/{s.file})" for s in SOURCES.values())
-    raise FigureError(f"data.path = {folder}: accepted is a folder that holds one of {wanted}")
+    wanted = ", ".join(f"{s.files[0]} (or {s.folders[0]}/{s.files[0]})" for s in SOURCES.values())
+    raise FigureError(
+        f"data.path = {folder}: accepted is a folder that holds one of {wanted}; for a file of your own add its "
+        "format, as data.source = csv"
+    )
