@@ -155,18 +155,20 @@ class Attacker:
 
     def adversarial(self) -> Attacker:
         """The same attack on a record 0 of the worst possible value, in each agent that has records."""
-        agents = [
-            replace(
-                one,
-                setting=recorded_states.adversarial(
-                    one.setting, [r.vector for r in one.recorded], self._row_bound(one)
-                ),
-            )
-            if one.setting.problem.records
-            else one
-            for one in self._agents
-        ]
+        agents = [self._adversarial(one) if one.setting.problem.records else one for one in self._agents]
         return type(self)(agents, self._secret)
+
+    def attainable(self, agent: int) -> float | None:
+        """The largest share of its charged sensitivity that a record of the worst possible value moves a release by.
+
+        The agent's own code computes what is released, with one record and with its alternative, at the recorded
+        states. Above 1, no data can make the charge right. None where the release has no exact value.
+        """
+        observed = self._adversarial(self._agents[agent])
+        shares = [
+            share for change in self._candidates(observed, 0) for share in self._shifts(observed, change).shares()
+        ]
+        return max(shares, default=None)
 
     def residuals(self, agent: int, record: int) -> FloatArray:  # noqa: ARG002
         """What the agent's releases tell beyond all its records but one, shape (T, p)."""
@@ -183,6 +185,12 @@ class Attacker:
     def guesses(self) -> Guesses | None:
         """What an observer can tell of single parties behind masked sums; None where nothing is masked."""
         return None
+
+    def _adversarial(self, observed: Observed) -> Observed:
+        vectors = [release.vector for release in observed.recorded]
+        return replace(
+            observed, setting=recorded_states.adversarial(observed.setting, vectors, self._row_bound(observed))
+        )
 
     # -- what differs between families ----------------------------------------------------------------------------
 

@@ -117,6 +117,17 @@ class HiddenNoise(Attacker):
         )
         return Attempt(scores, replacement.record, attained, made)
 
+    def attainable(self, agent: int) -> float | None:
+        """The share of the charged sensitivity that the worst possible record shifts the noise by, mean over rounds."""
+        observed = self._adversarial(self._agents[agent])
+        rounds = self.rounds(observed)
+        if not self._private or not rounds:
+            return None
+        _, attained = perturbed_objectives.worst_replacement(
+            observed.setting, self.capacity(observed), rounds, row_bound=self.bound(observed), record=0
+        )
+        return attained
+
     def _recover(self, observed: Observed, found: Recovered) -> None:
         setting, account = observed.setting, observed.account
         capacity, rounds = self.capacity(observed), self.rounds(observed)
@@ -178,6 +189,10 @@ class LocalSteps(Attacker):
         change, move = local_descent.strongest(setting, descent, candidates(setting, record=record))
         scores = local_descent.scores(setting, descent, change, move, 2 * made, self._fresh(agent))
         return Attempt(scores, change.record, None, made, exact=False)
+
+    def attainable(self, agent: int) -> float | None:
+        """As for any release; None for noisy local steps, whose end has no exact value."""
+        return None if _descent(self._agents[agent]) is not None else super().attainable(agent)
 
     def _recover(self, observed: Observed, found: Recovered) -> None:
         descent = _descent(observed)

@@ -44,12 +44,16 @@ class Shifts:
     @property
     def attained(self) -> float:
         """Mean of (shift's norm) / (sensitivity charged) over the releases with noise; 1 without any."""
-        parts = [
+        parts = self.shares()
+        return float(np.mean(parts)) if parts else 1.0
+
+    def shares(self) -> list[float]:
+        """(Shift's norm) / (sensitivity charged) of each release with noise."""
+        return [
             float(np.abs(s).sum() if m.norm == "l1" else np.sqrt(s @ s)) / m.sensitivity
             for s, m in zip(self.shifts, self.mechanisms, strict=True)
             if m is not None
         ]
-        return float(np.mean(parts)) if parts else 1.0
 
 
 def shifts(

@@ -21,9 +21,7 @@ from coordinator_free.privacy.accounting import Total, total
 from coordinator_free.privacy.analytic_gaussian import gaussian_mu
 from node.audit.evidence import CERTAIN, Evidence
 from node.audit.report import AgentAudit, AuditError, Part
-
-ROUNDED = 1e-6
-"""An attained share of a sensitivity may be so far above 1 by rounding alone."""
+from node.audit.sensitivity import ROUNDED
 
 
 @dataclass(frozen=True, eq=False)

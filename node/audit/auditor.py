@@ -23,6 +23,7 @@ from node.audit.observer import As, of_others, received, targets
 from node.audit.others import masked_sums, membership, reconstruction, side_channels
 from node.audit.recording import read_recording
 from node.audit.report import AgentAudit, Audit, AuditError, CaptureReport, NoiseReport, Part
+from node.audit.sensitivity import attainable
 
 MOST_AGENTS: Final = 100
 """Up to this many agents all are attacked unless some are named; of more, `SAMPLE`."""
@@ -80,7 +81,10 @@ def audit(
     attacked = attack(target, chosen.value, trials, confidence, 0 if adversarial else record)
     if adversarial:
         attacked = replace(attacked, notes=(*attacked.notes, "attacked is a record of the worst possible value"))
-    found = _common(evidence, (chosen, tested, rebuilt, masked), attacked)
+    possible = attainable(evidence, chosen.value)
+    judged = [replace(one, attainable=possible.value.get(one.agent)) for one in attacked.value]
+    attacked = replace(attacked, value=tuple(judged))
+    found = _common(evidence, (chosen, tested, rebuilt, masked, possible), attacked)
     return replace(found, noise=tested.value, reconstruction=rebuilt.value, masked_sums=masked.value)
 
 

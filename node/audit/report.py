@@ -82,8 +82,9 @@ class AgentAudit:
     holds whatever the law of the noise is. ``attacked_if_charged`` is sharper and holds if the noise has the law that
     was charged; None where the attack has no exact likelihood ratios.
     ``record``: the record that was replaced. ``attained``: the share of the charged sensitivity that its worst
-    replacement uses. ``ceiling``: what a perfect attack could have shown with as many trials. ``why``: what keeps
-    attacked below accounted, or why there is none.
+    replacement uses. ``attainable``: the largest share that a record of any value uses in one release. ``ceiling``:
+    what a perfect attack could have shown with as many trials. ``why``: what keeps attacked below accounted, or why
+    there is none.
     """
 
     agent: int
@@ -96,6 +97,7 @@ class AgentAudit:
     accountant: str | None = None
     record: int | None = None
     attained: float | None = None
+    attainable: float | None = None
     ceiling: float | None = None
     why: str = ""
 
@@ -194,6 +196,7 @@ class Audit:
                     "accountant": a.accountant,
                     "record": a.record,
                     "attained": a.attained,
+                    "attainable": a.attainable,
                     "ceiling": _finite(a.ceiling),
                     "why": a.why,
                 }

@@ -177,7 +177,7 @@ def _others(found: Audit) -> list[tuple[str, str]]:
 def _agents(found: Audit) -> Table:
     shown = [a for a in found.agents if a.attacked is not None or a.why != "not chosen"] or found.agents
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("agent", "budget", "accounted", "if charged", "attacked", "attained", "trials"):
+    for name in ("agent", "budget", "accounted", "if charged", "attacked", "attained", "possible", "trials"):
         table.add_column(name, justify="right")
     table.add_column("why attacked is lower")
     for a in shown[:_ROWS]:
@@ -188,11 +188,12 @@ def _agents(found: Audit) -> Table:
             _number(a.attacked_if_charged),
             _number(a.attacked),
             "-" if a.attained is None else f"{a.attained:.0%}",
+            "-" if a.attainable is None else f"{a.attainable:.0%}",
             str(a.trials) if a.trials else "-",
             a.why,
         )
     if len(shown) > _ROWS:
-        table.add_row(f"and {len(shown) - _ROWS} more", *[""] * 7)
+        table.add_row(f"and {len(shown) - _ROWS} more", *[""] * 8)
     return table
 
 

@@ -13,6 +13,7 @@ from coordinator_free.agents.personal.coordinate_descent import CoordinateDescen
 from coordinator_free.aggregation import masking
 from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.privacy.mechanisms import Gaussian
+from coordinator_free.problem.objective import LocalProblem
 from node.audit.report import Audit, AuditError, LedgerReport
 from node.traffic.reader import TrafficLogReader
 from node.worlds.twin import run_twin
@@ -307,18 +308,30 @@ def test_a_sensitivity_that_is_charged_too_small_is_found_by_the_same_installati
     folder = deal(tmp_path / "short", SHORT)
     run_twin(folder)
     found = audited(folder, trials=100, secret=SECRET)
-    assert any("of the sensitivity that was charged" in line for line in found.findings), found.findings
+    assert any("record" in line and "of the sensitivity that was charged" in line for line in found.findings)
+    assert found.agents[0].attainable == pytest.approx(1.3, rel=1e-3)
 
 
-def test_the_worst_possible_record_is_shown_nine_tenths_of_what_is_accounted(tmp_path):
+def test_a_clip_that_does_not_act_is_found_by_the_same_installation(tmp_path, monkeypatch):
+    """Attacks know the clip and so see nothing of it; the agents' own code with a record of any value does."""
+    monkeypatch.setattr(LocalProblem, "clipped_gradient", lambda self, theta, clip, norm: self.gradient(theta))
+    folder = deal(tmp_path / "unclipped", GAUSSIAN.replace("clip = 1.0", "clip = 0.7"))
+    run_twin(folder)
+    found = audited(folder, trials=100, secret=SECRET, agents=[1])
+    assert found.noise.ok
+    assert found.agents[1].attained < 1.0
+    assert ["a possible record moves a release by" in line for line in found.findings] == [True]
+
+
+def test_of_the_worst_possible_record_nine_tenths_of_what_is_accounted_is_shown(tmp_path):
     folder = deal(tmp_path / "short", SHORT)
     run_twin(folder)
-    found = audited(folder, trials=1000, secret=SECRET, agents=[2, 5], adversarial=True)
+    found = audited(folder, trials=1000, secret=SECRET, adversarial=True)
     assert found.ok, found.findings
     assert "worst possible value" in found.notes[-1]
-    for agent in (found.agents[2], found.agents[5]):
-        assert agent.attained == pytest.approx(1.0, abs=1e-2)
-        assert 0.9 * agent.accounted <= agent.attacked_if_charged <= agent.accounted
+    assert [agent.attained for agent in found.agents] == pytest.approx([1.0] * 8, abs=1e-2)
+    # 0.927 of epsilon on average, with a deviation of 0.022 in one agent: a mean of eight is below 0.9 once in 4,000.
+    assert np.mean([agent.attacked_if_charged / agent.accounted for agent in found.agents]) > 0.9
     with pytest.raises(AuditError, match="--record adversarial: an audit as one agent"):
         audited(folder, adversarial=True, observer=1)
 
