@@ -16,6 +16,7 @@ from node.experiments.reproduce.dual_and_primal import LOSS_OFF_SCALE
 from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, Reproduction, Request
 from node.experiments.reproduce.paper001.figure1 import DISTANCE
 from node.experiments.reproduce.paper003 import figures as paper003
+from node.experiments.reproduce.paper003 import settings as paper003_settings
 from node.experiments.reproduce.paper004 import figure1, figure4, settings, table1
 from node.experiments.reproduce.registry import FIGURES, reproduce
 from tests.helpers.documents import conforms
@@ -38,6 +39,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(paper003, "EPSILONS", (0.01, 0.05, 0.25))
                 patch.setattr(paper003, "UNEVEN", (1.0, 3.0, 9.0))
+                patch.setattr(paper003_settings, "RANDOM_ROUNDS", 2_000)
                 few = {key: changes | {"clock.updates": 30} for key, changes in figure1.METHODS.items()}
                 patch.setattr(figure1, "METHODS", few)
                 known[name] = reproduce(name, Request("twin", 1, small_overrides(name, folder), folder))
