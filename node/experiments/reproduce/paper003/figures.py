@@ -110,13 +110,13 @@ def _lines(rows: Sequence[Mapping[str, Any]], over: str, value: str) -> list[Ser
 
 def _over_epsilon(request: Request, *, parties: int) -> list[Setting]:
     """Parties of random sizes; ``parties`` is their number by default."""
-    at = [({"privacy.epsilon": epsilon}, {"epsilon": epsilon}) for epsilon in EPSILONS]
+    at = [({"privacy.epsilon": epsilon}, {"epsilon": epsilon}) for epsilon in request.few(EPSILONS)]
     return settings(request, table(parties, split="random"), at)
 
 
 def _over_unevenness(request: Request, *, parties: int, epsilon: float) -> list[Setting]:
     """The level of non-average u = n_max / n_min at one epsilon."""
-    at = [({"privacy.epsilon": epsilon, "data.ratio": u}, {"u": u}) for u in UNEVEN]
+    at = [({"privacy.epsilon": epsilon, "data.ratio": u}, {"u": u}) for u in request.few(UNEVEN)]
     return settings(request, table(parties, split="ratio"), at)
 
 
@@ -132,6 +132,7 @@ def _figure(number: int, title: str, paper: str, plan: Plan, **reduced: Any) -> 
         "folders kddcup99, adult, bank, breast-cancer, credit-card",
         bundled="breast-cancer",
         reads=("data.path", "data.source"),
+        small=("data.agents=4",),
     )
 
 
