@@ -67,26 +67,32 @@ def reproduce(
     folder = (out or Path("runs") / f"reproduce-{figure.replace('/', '-')}").absolute()
     request = Request(world=world, seeds=seeds, overrides=tuple(override or ()), folder=folder, small=small)
     if figure in FIGURES:
-        document = _make(figure, request, console, figure, shows=not as_json)
+        document = _make(figure, request, console, figure, [], shows=not as_json)
     else:
         plan = of_paper(figure, request)
         made = []
         for number, (name, wanted) in enumerate(plan.items(), 1):
             wanted = replace(wanted, folder=folder / name.partition("/")[2])
-            made.append(_make(name, wanted, console, f"{name} ({number} of {len(plan)})", shows=not as_json))
+            left_out = [
+                f"--set {o} is not used by this figure." for o in request.overrides if o not in wanted.overrides
+            ]
+            made.append(_make(name, wanted, console, f"{name} ({number} of {len(plan)})", left_out, shows=not as_json))
         document = {"paper": figure, "figures": made}
     if as_json:
         print(document_text(document))
 
 
-def _make(figure: str, request: Request, console: Console, called: str, *, shows: bool) -> dict[str, Any]:
-    """Make one figure in the request's folder; its document."""
+def _make(
+    figure: str, request: Request, console: Console, called: str, left_out: list[str], *, shows: bool
+) -> dict[str, Any]:
+    """Make one figure in the request's folder, and note the overrides that were ``left_out``; its document."""
     from node.experiments.reproduce.registry import reproduce as make
 
     began = time.monotonic()
     with console.status(f"{called} ...") as status:
         runs = request.folder / time.strftime("runs-%Y%m%dT%H%M%S")
         made = make(figure, replace(request, folder=runs, tell=_teller(console, status, called)))
+        made = replace(made, notes=[*made.notes, *(f"--set {o} is not used by this figure." for o in left_out)])
     document = {
         **made.as_json(),
         "world": request.world,

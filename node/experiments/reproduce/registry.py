@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.configuration.refusals import ConfigurationError
 from node.experiments.reproduce import paper000, paper002
 from node.experiments.reproduce.figure import (
     Figure,
@@ -89,17 +90,32 @@ def of_paper(paper: str, request: Request) -> dict[str, Request]:
 
 
 def _usable(figure: Figure, request: Request) -> Request:
-    """The request without the overrides that no run of the figure can use."""
-    while True:
-        try:
-            planned(figure, in_form(figure, request))
-        except UnusedOverride as error:
-            if error.override not in request.overrides:
-                raise
-            left = tuple(override for override in request.overrides if override != error.override)
-            request = replace(request, overrides=left)
-        else:
-            return request
+    """The request without the overrides that the figure cannot use."""
+    error = _refusal(figure, request)
+    while error is not None:
+        suspects = [error.override] if isinstance(error, UnusedOverride) else request.overrides
+        without = [
+            replace(request, overrides=tuple(o for o in request.overrides if o != suspect))
+            for suspect in suspects
+            if suspect in request.overrides
+        ]
+        if not without:
+            raise error
+        refusals = [_refusal(figure, left) for left in without]
+        best = refusals.index(None) if None in refusals else 0
+        if refusals[best] is not None and not isinstance(error, UnusedOverride):
+            raise error
+        request, error = without[best], refusals[best]
+    return request
+
+
+def _refusal(figure: Figure, request: Request) -> UnusedOverride | ConfigurationError | None:
+    """Why one of the overrides does not fit the figure; None where all do."""
+    try:
+        planned(figure, in_form(figure, request))
+    except (UnusedOverride, ConfigurationError) as error:
+        return error
+    return None
 
 
 def planned(figure: Figure, request: Request) -> list[Setting]:
