@@ -61,6 +61,7 @@ def facts(configuration: Configuration, *, observers: bool = False) -> dict[str,
             'privacy.mechanism = "none": there is no budget; accepted: a mechanism (laplace, gaussian, gamma-norm)'
         )
     preparation = prepare(configuration)
+    configuration = preparation.configuration
     agents = [_agent_of(preparation, agent) for agent in range(preparation.agents)]
     planned = {agent: _plan(preparation, agent, code) for agent, code in enumerate(agents)}
     plans = {agent: plan for agent, plan in planned.items() if any(mechanism is not None for mechanism in plan)}

@@ -93,8 +93,15 @@ def _own_budgets_come_from_one_place(c: Configuration) -> str | None:
 
 def _allocation_has_a_rate(c: Configuration) -> str | None:
     if c.privacy.allocation != "uniform" and c.privacy.r is None:
-        return f'privacy.r is missing: allocation "{c.privacy.allocation}" needs a rate in (0, 1]'
+        return f'privacy.r is missing: allocation "{c.privacy.allocation}" needs a rate in (0, 1], or "theory"'
     return None
+
+
+def _rate_has_a_theory(c: Configuration) -> str | None:
+    if c.privacy.r != "theory" or algorithm(c.learning.algorithm).rate_is_known:
+        return None
+    able = ", ".join(name for name in KNOWN if algorithm(name).rate_is_known)
+    return f'privacy.r = "theory": no theorem gives {c.learning.algorithm} a rate (used by {able}); give a number'
 
 
 def _smoothness_is_public(c: Configuration) -> str | None:
@@ -209,6 +216,7 @@ RULES: tuple[Callable[[Configuration], str | None], ...] = (
     _mechanism_has_a_budget,
     _own_budgets_come_from_one_place,
     _allocation_has_a_rate,
+    _rate_has_a_theory,
     _smoothness_is_public,
     _start_is_public,
     _centring_is_public,

@@ -24,6 +24,7 @@ from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
 from node.dealing.graph import check_links, network
 from node.dealing.plan import arrangement, foreseen, multipliers, release_dimension, releases
+from node.dealing.rate import with_rate
 from node.dealing.rows import deal_data
 from node.faults.joins_and_leaves import Membership, membership
 from node.folder.public import NetworkNumbers, PublicNumbers
@@ -192,6 +193,8 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
     ]
     own = _own_budgets(configuration, dealt, seed)
     stepped = algorithm(configuration.learning.algorithm).uses_smoothness
+    steps = np.array([smoothness(configuration, dealt, problem) for problem in problems] if stepped else [])
+    configuration = with_rate(configuration, graph, confidences(records), steps, regularisations)
     return Preparation(
         configuration=configuration,
         own_budgets=own,
@@ -200,7 +203,7 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
         seed=seed,
         confidences=confidences(records),
         regularisations=regularisations,
-        smoothness=np.array([smoothness(configuration, dealt, problem) for problem in problems] if stepped else []),
+        smoothness=steps,
         multipliers=multipliers(configuration, dealt.dimension),
         warnings=(
             *_warnings(configuration, records, own),
