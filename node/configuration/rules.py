@@ -146,6 +146,20 @@ def _graph_has_its_file(c: Configuration) -> str | None:
     return None
 
 
+def _profiles_are_charged(c: Configuration) -> str | None:
+    if c.topology.kind != "private-similarity":
+        return None
+    asked = 'topology.kind = "private-similarity"'
+    if not c.private or not algorithm(c.learning.algorithm).needs_clip:
+        able = ", ".join(name for name in KNOWN if algorithm(name).needs_clip and algorithm(name).mechanisms != ())
+        return f"{asked}: its profiles are clipped and noised; accepted in a private run of {able}"
+    if c.privacy.observer != "releases":
+        return f'{asked}: an observer sees each profile; accepted with privacy.observer = "releases"'
+    if c.topology.share is None:
+        return f"topology.share is missing: {asked} needs the part of each agent's budget, a number between 0 and 1"
+    return None
+
+
 def _events_end(c: Configuration) -> str | None:
     for number, event in enumerate(c.event):
         if event.fault in ("partition", "pause") and ending(c.event, number) is None:
@@ -222,6 +236,7 @@ RULES: tuple[Callable[[Configuration], str | None], ...] = (
     _centring_is_public,
     _masks_can_be_made,
     _graph_has_its_file,
+    _profiles_are_charged,
     _events_end,
     _members_can_change,
     _carried_on,

@@ -66,6 +66,7 @@ TOPOLOGIES = (
     "random-geometric",
     "angle-similarity",
     "nearest-neighbours",
+    "private-similarity",
     "file",
 )
 
@@ -85,6 +86,8 @@ class TopologySection(Section):
     gamma: Positive | None = None
     threshold: NonNegative | None = None
     neighbours: Count | None = None
+    share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Part of each agent's budget for the profile from which ``kind = "private-similarity"`` makes the graph."""
     seed: Annotated[int, Field(ge=0)] | None = None
     """Default: ``run.seed``."""
 
