@@ -90,6 +90,8 @@ class Attempt:
     ``scores``: of runs with record ``record`` as it is, and of as many with it replaced; two for each of ``trials``,
     since one half chooses the threshold. ``attained``: the share of the charged sensitivity that the replacement uses;
     None where the attack cannot tell. ``exact``: whether the scores are log-likelihood ratios of the charged law.
+    ``without_penalties``: scores of the same runs by an observer that has to fit the penalties; None where there are
+    none to hide.
     """
 
     scores: tuple[FloatArray, FloatArray]
@@ -97,6 +99,7 @@ class Attempt:
     attained: float | None
     trials: int
     exact: bool = True
+    without_penalties: tuple[FloatArray, FloatArray] | None = None
 
 
 @dataclass(frozen=True)
@@ -173,6 +176,10 @@ class Attacker:
     def residuals(self, agent: int, record: int) -> FloatArray:  # noqa: ARG002
         """What the agent's releases tell beyond all its records but one, shape (T, p)."""
         raise InversionError(f"no reconstruction for {self._agents[agent].make.name}")
+
+    def direction(self, agent: int, record: int) -> FloatArray | None:  # noqa: ARG002
+        """The direction of a record's features (p,) for an observer without the penalties; None if none are hidden."""
+        return None
 
     def membership(self, agent: int) -> Scorer:
         """How a record is judged to be one of the agent's, from its releases alone: by its loss at the last model."""

@@ -23,6 +23,7 @@ from coordinator_free.agents.averages.averaging import Averaging, AveragingSetti
 from coordinator_free.agents.personal.anchors import Anchor, AnchorSettings
 from coordinator_free.algorithm import Attack
 from coordinator_free.attacks import (
+    hidden_penalties,
     local_descent,
     masked_sums,
     membership,
@@ -83,6 +84,10 @@ class Minimisers(Attacker):
         """What each round's minimiser tells beyond all records but one, shape (T, p)."""
         return _residuals_of_rounds(self._agents[agent], record)
 
+    def direction(self, agent: int, record: int) -> FloatArray | None:
+        """The direction that the rounds' planes share, in a run without noise whose penalties may differ by round."""
+        return None if self._private else _shared_direction(self._agents[agent], record)
+
 
 class HiddenNoise(Attacker):
     """Noise that is inside the minimised objective: solved for from the exact minimiser that is released."""
@@ -112,10 +117,20 @@ class HiddenNoise(Attacker):
         replacement, attained = perturbed_objectives.worst_replacement(
             setting, capacity, rounds, row_bound=self.bound(observed), record=record
         )
-        scores = perturbed_objectives.objective_scores(
-            setting, capacity, rounds, replacement, 2 * made, self._fresh(agent)
-        )
-        return Attempt(scores, replacement.record, attained, made)
+        scores, without = self._scores(observed, rounds, replacement, 2 * made)
+        return Attempt(scores, replacement.record, attained, made, without_penalties=without)
+
+    def _scores(
+        self,
+        observed: Observed,
+        rounds: Sequence[perturbed_objectives.Round],
+        replacement: Replacement,
+        trials: int,
+    ) -> tuple[hidden_penalties.Scores, hidden_penalties.Scores | None]:
+        """Scores of ``trials`` runs, and those of an observer without the penalties."""
+        setting, noise = observed.setting, self._fresh(observed.setting.agent)
+        capacity = self.capacity(observed)
+        return perturbed_objectives.objective_scores(setting, capacity, rounds, replacement, trials, noise), None
 
     def attainable(self, agent: int) -> float | None:
         """The share of the charged sensitivity that the worst possible record shifts the noise by, mean over rounds."""
@@ -154,6 +169,24 @@ class Objectives(HiddenNoise):
     def residuals(self, agent: int, record: int) -> FloatArray:
         """What each round's minimiser tells beyond all records but one, shape (T, p)."""
         return _residuals_of_rounds(self._agents[agent], record)
+
+    def direction(self, agent: int, record: int) -> FloatArray | None:
+        """As for `Minimisers`."""
+        return None if self._private else _shared_direction(self._agents[agent], record)
+
+    def _scores(
+        self,
+        observed: Observed,
+        rounds: Sequence[perturbed_objectives.Round],
+        replacement: Replacement,
+        trials: int,
+    ) -> tuple[hidden_penalties.Scores, hidden_penalties.Scores | None]:
+        make, setting = cast("type[DualPerturbation]", observed.make), observed.setting
+        if not make.varying_penalty:
+            return super()._scores(observed, rounds, replacement, trials)
+        terms = observed_rounds.observe_terms(make, setting, observed.recorded, observed.heard)
+        noise, capacity = self._fresh(setting.agent), self.capacity(observed)
+        return hidden_penalties.scores(setting, capacity, rounds, terms, replacement, trials, noise)
 
 
 class PerturbedAnchors(HiddenNoise):
@@ -293,6 +326,15 @@ def _residuals_of_rounds(observed: Observed, record: int) -> FloatArray:
     )
     capacity = AdmmSettings.of(observed.setting.learning).capacity
     return reconstruction.admm_residuals(observed.setting.problem, capacity, rounds, record)
+
+
+def _shared_direction(observed: Observed, record: int) -> FloatArray | None:
+    make = cast("type[Admm]", observed.make)
+    if not make.varying_penalty:
+        return None
+    terms = observed_rounds.observe_terms(make, observed.setting, observed.recorded, observed.heard)
+    capacity = AdmmSettings.of(observed.setting.learning).capacity
+    return hidden_penalties.direction(observed.setting.problem, capacity, terms, record)
 
 
 def _descent(observed: Observed) -> Descent | None:

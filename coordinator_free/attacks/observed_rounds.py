@@ -59,12 +59,42 @@ class _Silent:
         return np.zeros(dimension)
 
 
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """The same objective without its penalty: w = ``rest`` + 2 eta ``degree``, b = ``dual`` - eta ``towards``.
+
+    ``dual`` is 2 lambda, and ``towards`` the sum of N times the agent's and of its neighbours' releases, both (d,).
+    """
+
+    release: Release
+    rest: float
+    degree: int
+    dual: FloatArray
+    towards: FloatArray
+
+
 def observe(algorithm: type[Admm], setting: Setting, recorded: Sequence[Release], heard: Heard) -> list[Objective]:
     """Lead the agent along its recorded releases and note each round's objective. Raises `InversionError`."""
+    return [Objective(release, *seen[:2]) for release, seen in _watched(algorithm, setting, recorded, heard)]
 
+
+def observe_terms(algorithm: type[Admm], setting: Setting, recorded: Sequence[Release], heard: Heard) -> list[Terms]:
+    """What an observer knows of each round's objective who knows the dual step, but no penalty."""
+    return [
+        Terms(release, rest, len(setting.neighbours), dual, towards)
+        for release, (_, _, rest, dual, towards) in _watched(algorithm, setting, recorded, heard)
+    ]
+
+
+_Seen = tuple[float, FloatArray, float, FloatArray, FloatArray]
+
+
+def _watched(
+    algorithm: type[Admm], setting: Setting, recorded: Sequence[Release], heard: Heard
+) -> list[tuple[Release, _Seen]]:
     class Observed(algorithm):  # type: ignore[misc, valid-type]
         answer: FloatArray
-        seen: tuple[float, FloatArray]
+        seen: _Seen
 
         def _next_release(self, index: int) -> FloatArray:
             super()._next_release(index)
@@ -75,7 +105,9 @@ def observe(algorithm: type[Admm], setting: Setting, recorded: Sequence[Release]
             return phi, _Silent(mechanism)
 
         def _minimise(self, index: int, linear: FloatArray, extra: float = 0.0) -> FloatArray:
-            self.seen = self.curvature(index) + extra, linear
+            towards = len(self._place) * self._anchor() + self._others.sum(axis=0)
+            rest = self._rho + extra
+            self.seen = self.curvature(index) + extra, linear, rest, 2.0 * self._dual, towards
             return self.answer
 
     agent = Observed(setting)
@@ -84,5 +116,5 @@ def observe(algorithm: type[Admm], setting: Setting, recorded: Sequence[Release]
     for release in recorded:
         agent.answer = release.vector
         follower.step(release, heard)
-        seen.append(Objective(release, *agent.seen))
+        seen.append((release, agent.seen))
     return seen

@@ -13,7 +13,7 @@ Rules that hold here:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,36 +97,59 @@ def objective_scores(
     noise: FreshNoise,
 ) -> tuple[FloatArray, FloatArray]:
     """Scores of ``trials`` fresh draws of every round, with the record as it is and with it replaced."""
-    problems = (setting.problem, replacement.apply(setting.problem))
     scores = np.zeros((2, trials))
-    m, d = setting.problem.x.shape
-    block = max(1, _BLOCK // max(m, d * d))
-    products = [np.einsum("ki,kj->kij", p.x, p.x).reshape(m, d * d) for p in problems]
-    for world in (0, 1):
-        for r in rounds:
-            for low in range(0, trials, block):
-                count = min(block, trials - low)
-                drawn = _draw(r.mechanism, count, noise)
-                f = _minimisers(
-                    problems[world], products[world], capacity, r.curvature, r.linear + drawn, r.release.vector
-                )
-                f = np.rint(f / GRID) * GRID
-                scores[world, low : low + count] += _score(problems, products, capacity, r, f)
+    worlds = Worlds.of(setting.problem, replacement, capacity)
+    for world, part, releases in drawn(worlds, rounds, trials, noise):
+        for r, f in zip(rounds, releases, strict=True):
+            scores[world, part] += score(worlds, r, f)
     return scores[0], scores[1]
 
 
-def _score(
-    problems: tuple[LocalProblem, LocalProblem],
-    products: Sequence[FloatArray],
-    capacity: float,
-    r: Round,
-    f: FloatArray,
-) -> FloatArray:
+@dataclass(frozen=True, eq=False)
+class Worlds:
+    """The problem with the record as it is and with it replaced, and the products x_k x_k^T (m, d^2) of each."""
+
+    problems: tuple[LocalProblem, LocalProblem]
+    products: tuple[FloatArray, FloatArray]
+    capacity: float
+
+    @classmethod
+    def of(cls, problem: LocalProblem, replacement: Replacement, capacity: float) -> Worlds:
+        """Both worlds of one replacement."""
+        m, d = problem.x.shape
+        pair = (problem, replacement.apply(problem))
+        first, second = (np.einsum("ki,kj->kij", p.x, p.x).reshape(m, d * d) for p in pair)
+        return cls(pair, (first, second), capacity)
+
+    def hessians(self, world: int, w: float, f: FloatArray) -> FloatArray:
+        """The Hessian of J at each f (n, d), shape (n, d, d)."""
+        return _hessians(self.problems[world], self.products[world], self.capacity, w, f)
+
+
+def drawn(
+    worlds: Worlds, rounds: Sequence[Round], trials: int, noise: FreshNoise
+) -> Iterator[tuple[int, slice, list[FloatArray]]]:
+    """(world, which trials, the releases (n, d) of every round), until both worlds have ``trials``."""
+    m, d = worlds.problems[0].x.shape
+    block = max(1, _BLOCK // max(m, d * d))
+    for world in (0, 1):
+        problem, product = worlds.problems[world], worlds.products[world]
+        for low in range(0, trials, block):
+            count = min(block, trials - low)
+            releases = []
+            for r in rounds:
+                linear = r.linear + _draw(r.mechanism, count, noise)
+                f = _minimisers(problem, product, worlds.capacity, r.curvature, linear, r.release.vector)
+                releases.append(np.rint(f / GRID) * GRID)
+            yield world, slice(low, low + count), releases
+
+
+def score(worlds: Worlds, r: Round, f: FloatArray) -> FloatArray:
     """ln p(f | first) - ln p(f | second), shape (trials,)."""
     parts = []
-    for problem, product in zip(problems, products, strict=True):
-        hessian = _hessians(problem, product, capacity, r.curvature, f)
-        density = r.mechanism.log_density(r.remainder(problem, capacity, f))
+    for world in (0, 1):
+        hessian = worlds.hessians(world, r.curvature, f)
+        density = r.mechanism.log_density(r.remainder(worlds.problems[world], worlds.capacity, f))
         parts.append(density + np.linalg.slogdet(hessian)[1])
     difference: FloatArray = parts[0] - parts[1]
     return difference

@@ -33,13 +33,15 @@ class Reconstruction:
 
     ``average``: |cosine| of the mean residual (the paper's estimate); ``principal``: of the residuals' first singular
     vector, which does not cancel where the gradient's sign changes; ``chance``: what 99 of 100 random directions of
-    this dimension stay below.
+    this dimension stay below. ``without_penalties``: of the direction that an observer finds which does not know the
+    penalties (`coordinator_free.attacks.hidden_penalties`); None where there are none to hide, or noise hides more.
     """
 
     record: int
     average: float
     principal: float
     chance: float
+    without_penalties: float | None = None
 
 
 def residuals(environment: Environment, vectors: FloatArray, record: int) -> FloatArray:
@@ -85,14 +87,17 @@ def admm_residuals(problem: LocalProblem, capacity: float, rounds: Sequence[Obje
     return rest
 
 
-def reconstruct(record: int, features: FloatArray, residual: FloatArray) -> Reconstruction:
-    """Compare a record's ``features`` (p,) with the direction that its ``residual`` (T, p) shows."""
+def reconstruct(
+    record: int, features: FloatArray, residual: FloatArray, direction: FloatArray | None = None
+) -> Reconstruction:
+    """Compare a record's ``features`` (p,) with the direction that its ``residual`` (T, p) shows, and ``direction``."""
     first = np.linalg.svd(residual, full_matrices=False)[2][0]
     return Reconstruction(
         record=record,
         average=_cosine(residual.mean(axis=0), features),
         principal=_cosine(first, features),
         chance=chance(features.size),
+        without_penalties=None if direction is None else _cosine(direction, features),
     )
 
 

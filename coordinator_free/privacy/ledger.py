@@ -125,14 +125,12 @@ class Plan:
 class Ledger:
     """Everything charged to one agent's data. ``budget`` is None where no privacy is promised.
 
-    ``plan`` is what the ledger was made for: its cost was found to be within the budget, together with that of
-    ``earlier``, which is among the charges, if there is one.
+    ``plan`` is what the ledger was made for: its cost alone was found to be within the budget.
     """
 
     budget: Budget | None
     plan: Plan = field(default_factory=Plan)
     charges: list[Charge] = field(default_factory=list)
-    earlier: Charge | None = None
     _admitted: dict[str, Plan] = field(default_factory=dict)
 
     def next_index(self, run: str) -> int:
@@ -158,8 +156,7 @@ class Ledger:
         """
         plan = Plan.of(mechanisms)
         others = [charge for charge in self.charges if charge.run != run]
-        unknown = [charge for charge in others if charge != self.earlier]
-        if self.budget is not None and (unknown or plan != self.plan):
+        if self.budget is not None and (others or plan != self.plan):
             before = [charge.mechanism for charge in others for _ in range(charge.count)]
             self._refuse_overspending([*before, *mechanisms], account, f"{plan.releases} planned releases")
         self._admitted = {run: plan}

@@ -127,7 +127,12 @@ def _judge(result: AgentAudit, tried: _Tried | None, delta: float) -> AgentAudit
         threshold = tried.shown.threshold
         shown = expected(mu, threshold.observations, delta, threshold.confidence)
         why.append(f"{tried.attempt.trials} trials would show about {shown:.2f} of all {result.accounted:.2f}")
-    return attacked_with(result, tried.attempt, tried.shown, why)
+    found = attacked_with(result, tried.attempt, tried.shown, why)
+    if tried.attempt.without_penalties is None:
+        return found
+    # Fitted penalties give no exact likelihood ratio, so that there is no sharp bound.
+    blind = attacked(*tried.attempt.without_penalties, delta, tried.shown.threshold.confidence)
+    return replace(found, attacked_without_penalties=blind.epsilon)
 
 
 def attacked_with(result: AgentAudit, attempt: Attempt, shown: Shown, why: Sequence[str]) -> AgentAudit:

@@ -31,10 +31,10 @@ def reconstruction(evidence: Evidence, chosen: Sequence[int]) -> Part[Reconstruc
         if evidence.records(agent) == 0 or not observed.recorded:
             continue
         try:
-            residual = evidence.attacker.residuals(agent, 0)
+            residual, direction = evidence.attacker.residuals(agent, 0), _direction(evidence, agent)
         except InversionError:
             continue
-        found.append((agent, reconstruct(0, observed.setting.problem.x[0], residual)))
+        found.append((agent, reconstruct(0, observed.setting.problem.x[0], residual, direction)))
     if not found:
         return Part(None)
     return Part(
@@ -46,6 +46,13 @@ def reconstruction(evidence: Evidence, chosen: Sequence[int]) -> Part[Reconstruc
             chance=found[0][1].chance,
         )
     )
+
+
+def _direction(evidence: Evidence, agent: int) -> FloatArray | None:
+    try:
+        return evidence.attacker.direction(agent, 0)
+    except InversionError:
+        return None
 
 
 def membership(evidence: Evidence) -> Part[Membership | None]:

@@ -81,6 +81,8 @@ class AgentAudit:
     ``budget`` and ``accounted`` are None where nothing is private, ``attacked`` where the agent was not attacked; it
     holds whatever the law of the noise is. ``attacked_if_charged`` is sharper and holds if the noise has the law that
     was charged; None where the attack has no exact likelihood ratios.
+    ``attacked_without_penalties``: the same as ``attacked`` for an observer that knows no penalty of the agent; None
+    where there is none to hide.
     ``record``: the record that was replaced. ``attained``: the share of the charged sensitivity that its worst
     replacement uses. ``attainable``: the largest share that a record of any value uses in one release. ``ceiling``:
     what a perfect attack could have shown with as many trials. ``why``: what keeps attacked below accounted, or why
@@ -100,6 +102,7 @@ class AgentAudit:
     attainable: float | None = None
     ceiling: float | None = None
     why: str = ""
+    attacked_without_penalties: float | None = None
 
 
 @dataclass(frozen=True)
@@ -199,6 +202,7 @@ class Audit:
                     "attainable": a.attainable,
                     "ceiling": _finite(a.ceiling),
                     "why": a.why,
+                    "attacked_without_penalties": _finite(a.attacked_without_penalties),
                 }
                 for a in self.agents
             ],

@@ -155,6 +155,7 @@ def _others(found: Audit) -> list[tuple[str, str]]:
         rebuilt = found.reconstruction
         told = f"cosine {rebuilt.principal:.3f} on average (chance: 99% below {rebuilt.chance:.3f})"
         rows.append(("reconstruction", told))
+    rows += _without_penalties(found)
     if found.membership is not None:
         members = found.membership
         told = (
@@ -172,6 +173,23 @@ def _others(found: Audit) -> list[tuple[str, str]]:
         )
         rows.append(("side channels", told))
     return rows
+
+
+def _without_penalties(found: Audit) -> list[tuple[str, str]]:
+    """What an observer finds that does not know the penalties (Zhang, Khalili and Liu 2018, section 6.2)."""
+    rebuilt = [] if found.reconstruction is None else [one.without_penalties for _, one in found.reconstruction.agents]
+    cosines = [cosine for cosine in rebuilt if cosine is not None]
+    blind = [(a.attacked_without_penalties, a.attacked) for a in found.agents]
+    shown = [(without, known) for without, known in blind if without is not None and known is not None]
+    told = []
+    if cosines:
+        told.append(f"cosine {sum(cosines) / len(cosines):.6f} with a record on average")
+    if shown:
+        without, known = (sum(values) / len(shown) for values in zip(*shown, strict=True))
+        told.append(
+            f"attacked {without:.3f} on average where the penalties are fitted, {known:.3f} where they are known"
+        )
+    return [("penalties unknown", "; ".join(told))] if told else []
 
 
 def _agents(found: Audit) -> Table:

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from node.traffic.documents import CaptureFigures
 from node.wire import Refused, decode_header, topic
 
 Ranges = tuple[tuple[int, int | None], ...]
@@ -66,7 +65,7 @@ class Capture:
     frames: int
     senders: dict[int, SenderCapture]
 
-    def as_results(self) -> CaptureFigures:
+    def as_results(self) -> dict[str, Any]:
         """The ``capture`` of results.json: missing indices by agent, as [first, last]; an unknown last is null."""
         return {
             "complete": self.complete,

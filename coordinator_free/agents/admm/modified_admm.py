@@ -3,8 +3,8 @@
 The update is that of `coordinator_free.agents.admm.admm` with eta_i(t) in the penalty term and a dual step theta of
 its own. It converges where the penalties are bounded, do not decrease, and stay at or above theta (Theorem 3.1:
 sufficient, not necessary); a penalty that grows without bound freezes short of the optimum.
-`coordinator_free.theory.admm_convergence` checks both. It has no privacy of its own: hidden penalties can be fitted
-from the releases.
+`coordinator_free.theory.admm_convergence` checks both. It has no privacy of its own: an observer that
+knows no penalty finds a record all the same (`coordinator_free.attacks.hidden_penalties`).
 """
 
 from __future__ import annotations

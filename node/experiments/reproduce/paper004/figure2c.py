@@ -12,7 +12,6 @@ from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, Figure, Re
 from node.experiments.reproduce.paper004.scores import Line, Scores
 from node.experiments.reproduce.paper004.settings import (
     DIMENSIONS,
-    SMALL,
     SMOOTHINGS,
     alone_scores,
     honest,
@@ -108,5 +107,4 @@ FIGURE = Figure(
     "(a plot; no numbers in the text)",
     _settings,
     _reduce,
-    small=SMALL,
 )
