@@ -63,6 +63,8 @@ class Algorithm(Agent):
     """Its steps rest on ``learning.smoothness``."""
     allocates: ClassVar[bool] = True
     """It divides the budget among its releases as ``privacy.allocation`` says."""
+    rate_is_known: ClassVar[bool] = False
+    """A theorem says how much of a release's noise the next update keeps: ``privacy.r`` may be "theory"."""
 
     # -- what it supports -----------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Graphs from data: agents that resemble each other are neighbours.
 
 A graph made from the agents' own records is a function of these records, and nothing here adds noise. A run that
-makes one from private data names it among its public assumptions.
+makes one from private data names it among its public assumptions. One made from noisy profiles is post-processing.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from scipy.sparse import csgraph
 
 from topology.errors import ParameterError
 from topology.network import Network
@@ -93,24 +94,69 @@ def nearest_neighbours(ratings: npt.ArrayLike | sparse.sparray, k: int) -> Netwo
     """
     vectors = sparse.csr_array(ratings, dtype=np.float64, copy=True)
     agents = int(vectors.shape[0])
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k < agents:
-        raise ParameterError(f"topology.neighbours = {k!r}: must be a whole number from 1 to {agents - 1}, agents - 1")
+    _check_neighbours(k, agents)
     if not np.isfinite(vectors.data).all():
         raise ParameterError("ratings must be finite numbers")
     lengths = np.sqrt(np.asarray(vectors.multiply(vectors).sum(axis=1)))
     if not lengths.all():
         raise ParameterError(f"all ratings of agent {int(np.argmin(lengths))} are missing: it has no nearest agents")
-    unit = sparse.csr_array(sparse.diags_array(1.0 / lengths) @ vectors)
+    return Network(_nearest(sparse.csr_array(sparse.diags_array(1.0 / lengths) @ vectors), int(k)))
+
+
+def joined_neighbours(profiles: npt.ArrayLike, k: int) -> Network:
+    """Make the graph of `nearest_neighbours` of dense vectors, and join its parts where it falls apart.
+
+    Each part that has not the agent 0 in it is joined by one edge, of weight 1, between its agent and an agent of the
+    other parts that are most similar. So there is a graph for every input: a failure would show something of it. A
+    vector of zeros is at a right angle to every other.
+
+    Parameters
+    ----------
+    profiles
+        Shape (n, p), finite numbers, one row an agent.
+    k
+        From 1 to n - 1.
+
+    Raises
+    ------
+    ParameterError
+        ``k`` is outside its range.
+    """
+    vectors = np.asarray(profiles, dtype=np.float64)
+    _check_neighbours(k, len(vectors))
+    lengths = np.linalg.norm(vectors, axis=1)
+    unit = vectors / np.where(lengths > 0.0, lengths, 1.0)[:, None]
+    weights = sparse.lil_array(_nearest(sparse.csr_array(unit), int(k)))
+    parts, labels = csgraph.connected_components(weights.tocsr(), directed=False)
+    while parts > 1:
+        inside = np.flatnonzero(labels == labels.max())
+        outside = np.flatnonzero(labels != labels.max())
+        similar = unit[inside] @ unit[outside].T
+        i, j = np.unravel_index(int(np.argmax(similar)), similar.shape)
+        weights[inside[i], outside[j]] = weights[outside[j], inside[i]] = 1.0
+        labels[inside] = labels[outside[j]]
+        parts -= 1
+    return Network(weights.tocsr())
+
+
+def _check_neighbours(k: int, agents: int) -> None:
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k < agents:
+        raise ParameterError(f"topology.neighbours = {k!r}: must be a whole number from 1 to {agents - 1}, agents - 1")
+
+
+def _nearest(unit: sparse.csr_array, k: int) -> sparse.csr_array:
+    """1 where an agent is among the ``k`` most similar to the other, either way; rows of ``unit`` have length 1."""
+    agents = int(unit.shape[0])
     rows, columns = [], []
     for start, end in _blocks(agents):
         similar = np.asarray((unit[start:end] @ unit.T).todense())
         similar[np.arange(end - start), np.arange(start, end)] = -np.inf
-        i, j = np.nonzero(_largest(similar, int(k)))
+        i, j = np.nonzero(_largest(similar, k))
         rows.append(i + start)
         columns.append(j)
     i, j = np.concatenate(rows), np.concatenate(columns)
     directed = sparse.csr_array((np.ones(i.size), (i, j)), shape=(agents, agents))
-    return Network(sparse.csr_array(directed.maximum(directed.T)))
+    return sparse.csr_array(directed.maximum(directed.T))
 
 
 def _blocks(agents: int) -> list[tuple[int, int]]:

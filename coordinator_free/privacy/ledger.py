@@ -125,12 +125,14 @@ class Plan:
 class Ledger:
     """Everything charged to one agent's data. ``budget`` is None where no privacy is promised.
 
-    ``plan`` is what the ledger was made for: its cost alone was found to be within the budget.
+    ``plan`` is what the ledger was made for: its cost was found to be within the budget, together with that of
+    ``earlier``, which is among the charges, if there is one.
     """
 
     budget: Budget | None
     plan: Plan = field(default_factory=Plan)
     charges: list[Charge] = field(default_factory=list)
+    earlier: Charge | None = None
     _admitted: dict[str, Plan] = field(default_factory=dict)
 
     def next_index(self, run: str) -> int:
@@ -156,7 +158,8 @@ class Ledger:
         """
         plan = Plan.of(mechanisms)
         others = [charge for charge in self.charges if charge.run != run]
-        if self.budget is not None and (others or plan != self.plan):
+        unknown = [charge for charge in others if charge != self.earlier]
+        if self.budget is not None and (unknown or plan != self.plan):
             before = [charge.mechanism for charge in others for _ in range(charge.count)]
             self._refuse_overspending([*before, *mechanisms], account, f"{plan.releases} planned releases")
         self._admitted = {run: plan}

@@ -84,7 +84,7 @@ def laplace(multiplier: float, step: float) -> Losses:
     density = np.exp((here - epsilon) / 2.0) / 2.0
     inside = density * np.expm1(width / 2.0)
     other = -density * np.expm1(-width / 2.0) * np.exp(left - here)
-    mass = _onto_the_grid(inside, other, step)
+    mass = onto_the_grid(inside, other, step)
     _add_atom(mass, bottom, step, epsilon, 0.5)
     _add_atom(mass, bottom, step, -epsilon, math.exp(-epsilon) / 2.0)
     mass[0] += math.exp((min(left[0], epsilon) - epsilon) / 2.0) / 2.0 if left[0] > -epsilon else 0.0
@@ -99,7 +99,7 @@ def gaussian(multiplier: float, step: float) -> Losses:
     loss = grid(bottom, top, step)
     mass = _log_interval(loss / mu - mu / 2.0)
     other = _log_interval(loss / mu + mu / 2.0) + loss[:-1]
-    return Losses(step, bottom, _onto_the_grid(np.exp(mass), np.exp(other), step))
+    return Losses(step, bottom, onto_the_grid(np.exp(mass), np.exp(other), step))
 
 
 def pure(epsilon: float, step: float) -> Losses:
@@ -164,7 +164,7 @@ def plane_gamma(shift: float, dimension: int, step: float) -> Losses:
     # inside - other = integral over the cell of exp(-x) (P(U > left + x) - P(U > right)), by Simpson's rule; the
     # thousandth more is far above its error.
     less = step / 6.0 * (inside + 4.0 * math.exp(-step / 2.0) * below_middle) + 1e-3 * step * inside
-    return Losses(step, 0, _onto_the_grid(inside, inside - less, step))
+    return Losses(step, 0, onto_the_grid(inside, inside - less, step))
 
 
 def plane_loss_above(loss: FloatArray, shift: float, dimension: int, nodes: int = 64) -> FloatArray:
@@ -217,7 +217,7 @@ def plane_gaussian(shift: float, step: float) -> Losses:
     # tail(r) = exp(shift r) * integral from r on of x exp(-x^2/2 - shift x) dx
     other = tail[:-1] - tail[1:] * np.exp(-shift * np.diff(r))
     late = (r[:-1] * shift + shift * shift / 2.0) - loss[:-1]
-    return Losses(step, start, _onto_the_grid(inside, np.maximum(other, 0.0) * np.exp(-late), step))
+    return Losses(step, start, onto_the_grid(inside, np.maximum(other, 0.0) * np.exp(-late), step))
 
 
 # --- putting them on a grid ------------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def _ends(epsilon: float, step: float) -> tuple[int, int]:
     return max(-top, top - math.ceil(4.0 * NEGLIGIBLE / step)), top
 
 
-def _onto_the_grid(inside: FloatArray, other: FloatArray, step: float) -> FloatArray:
+def onto_the_grid(inside: FloatArray, other: FloatArray, step: float) -> FloatArray:
     """Masses on the n + 1 ends of n cells, from each cell's mass and its mean of exp(-(loss - left end))."""
     upper = np.clip((inside - other) / -math.expm1(-step), 0.0, inside)
     mass = np.zeros(inside.size + 1)

@@ -29,6 +29,7 @@ WordArray = npt.NDArray[np.uint64]
 _DOMAIN = b"sottovoce release noise 1\x00"
 _START_DOMAIN = b"sottovoce start 1\x00"
 _SIMULATION_DOMAIN = b"sottovoce simulation secret 1\x00"
+_PROFILE_DOMAIN = b"sottovoce profile secret 1\x00"
 SECRET_BYTES = 32
 """Length of a secret that is drawn from the operating system."""
 NONCE_BYTES = 32
@@ -168,6 +169,11 @@ class Streams:
 def simulation_secret(seed: int, agent: int) -> bytes:
     """The secret of ``agent`` in a run labelled ``simulation``: the holder of the seed can compute the noise."""
     return hashlib.sha256(_SIMULATION_DOMAIN + f"{seed}/{agent}".encode()).digest()
+
+
+def profile_secret(secret: bytes) -> bytes:
+    """The secret of an agent's profile, which is released before its releases: none of these shares its noise."""
+    return hashlib.shake_256(_PROFILE_DOMAIN + len(secret).to_bytes(8, "big") + secret).digest(SECRET_BYTES)
 
 
 def _uniform(words: WordArray) -> FloatArray:

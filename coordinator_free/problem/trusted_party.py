@@ -19,6 +19,9 @@ from coordinator_free.privacy.observer import noise_deviation
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray
 
+_TOGETHER = 4096
+"""Steps whose noise is drawn at once."""
+
 
 def everybody(problems: Sequence[LocalProblem], regularisation: float) -> LocalProblem:
     """The problem of a party that holds all records; lambda = ``regularisation`` / all records."""
@@ -50,6 +53,54 @@ def noisy_descent(
         for problem in problems:
             gradient += (problem.records / records) * problem.clipped_gradient(theta, clip, "l2")
         theta = theta - step * gradient
+    return theta
+
+
+def random_round_deviation(epsilon: float, delta: float, clip: float, records: int) -> float:
+    """The printed noise of `random_round_descent`: G sqrt(log(n/delta) log(1/delta)) / epsilon.
+
+    Table 1 of Kang, Liu and Wang has it as O(...); its constant is taken as 1.
+    """
+    return clip * math.sqrt(math.log(records / delta) * math.log(1.0 / delta)) / epsilon
+
+
+def random_round_descent(
+    problems: Sequence[LocalProblem],
+    *,
+    clip: float,
+    deviation: float,
+    steps: int,
+    reach: float,
+    random: np.random.Generator,
+) -> FloatArray:
+    """Steps on single records drawn at random from all, with noise, and of their iterates a random one, shape (p,).
+
+    The round that counts is uniform over the ``steps``, which is the printed law where the step is the same in all. It
+    is h = min(1/L, sqrt(2 d / (L s T))), with d = ``reach`` a public bound of the start's gap, s = G^2 + p deviation^2
+    the second moment of a noisy gradient, and L the smoothness of losses of rows of norm at most 1 (Ghadimi and Lan
+    2013, Corollary 2.2). What the steps cost: `coordinator_free.privacy.random_records`.
+
+    References
+    ----------
+    Zhang, Zheng, Mou and Wang (2017), *Efficient private ERM for smooth objectives*.
+    """
+    whole = everybody(problems, 0.0)
+    records, p, loss = whole.records, whole.dimension, whole.loss
+    decay = 2.0 * sum(problem.regularisation * problem.records for problem in problems) / records
+    smoothness = loss.curvature_bound + decay
+    moment = clip**2 + p * deviation**2
+    step = min(1.0 / smoothness, math.sqrt(2.0 * reach / (smoothness * moment * steps)))
+    theta = np.zeros(p)
+    longest = clip / np.maximum(np.linalg.norm(whole.x, axis=1), 1e-300)
+    left = int(random.integers(1, steps + 1))
+    while left:
+        together = min(left, _TOGETHER)
+        left -= together
+        noise = random.normal(scale=step * deviation, size=(together, p))
+        for k, z in zip(random.integers(records, size=together), noise, strict=True):
+            slope = float(loss.slope(whole.x[k : k + 1] @ theta, whole.y[k : k + 1])[0])
+            slope = min(max(slope, -longest[k]), longest[k])
+            theta = (1.0 - step * decay) * theta - (step * slope) * whole.x[k] - z
     return theta
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from node.audit.attack import attack
 from node.audit.evidence import Evidence, gather
+from node.audit.learned_graph import learned_graph_of
 from node.audit.ledgers import ledgers
 from node.audit.noise import noise
 from node.audit.observer import As, of_others, received, targets
@@ -110,7 +111,7 @@ def _common(evidence: Evidence, parts: Sequence[Part[Any]], attacked: Part[tuple
     """The parts that every audit has, with the findings and notes of all ``parts``."""
     capture, ledger = _capture(evidence), ledgers(evidence)
     members, channels = membership(evidence), side_channels(evidence)
-    every = (capture, ledger, *parts, attacked, members, channels)
+    every = (capture, ledger, learned_graph_of(evidence), *parts, attacked, members, channels)
     manifest = evidence.run.manifest
     return Audit(
         name=manifest.name,

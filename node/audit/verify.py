@@ -22,6 +22,7 @@ from coordinator_free.attacks.inversion import InversionError, invert
 from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.release import Release
 from coordinator_free.twin.reexecution import reexecute
+from node.audit.learned_graph import remade
 from node.audit.recording import Recording, read_recording
 from node.folder.build import same_build
 from node.folder.ledger import LedgerFile
@@ -53,8 +54,9 @@ class Verdict:
     """What a re-execution came to.
 
     ``differences``: the first of each agent, in the order in which they were recorded. ``findings``: frames that are
-    wrong by themselves. ``exact``: whether the comparison was bit for bit. ``missing``: releases that are nowhere.
-    ``stopped``: where an agent could not be followed further, because what it used is missing.
+    wrong by themselves, and what is wrong with a learned graph. ``exact``: whether the comparison was bit for bit.
+    ``missing``: releases that are nowhere. ``stopped``: where an agent could not be followed further, because what it
+    used is missing.
     """
 
     agents: int
@@ -123,7 +125,7 @@ def verify(folder: Path) -> Verdict:
         exact=exact,
         differences=tuple(differences),
         stopped=tuple(stopped),
-        findings=tuple(recording.findings),
+        findings=(*recording.findings, *remade(run)),
         damage=tuple(recording.damage),
     )
 

@@ -7,11 +7,20 @@ from typing import Annotated
 
 import typer
 
+
+def _there(path: Path) -> Path:
+    """Refuse a file that cannot be read before anything is imported to read it."""
+    try:
+        path.open().close()
+    except OSError as error:
+        raise ValueError(f"configuration {path}: {error.strerror}; give a TOML file") from None
+    return path
+
+
 Config = Annotated[
-    Path,
-    typer.Argument(metavar="CONFIG.toml", help="The configuration.", show_default=False, exists=True, dir_okay=False),
+    Path, typer.Argument(metavar="CONFIG.toml", help="The configuration.", show_default=False, callback=_there)
 ]
-"""A configuration; that its file exists is checked before anything is imported to read it."""
+"""A configuration that is there."""
 
 Override = Annotated[
     list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable.")

@@ -55,12 +55,19 @@ def facts(configuration: Configuration, *, observers: bool = False) -> dict[str,
     """Everything that the command prints; raises ``ValueError`` if the configuration has no budget."""
     from coordinator_free.privacy.accounting import total
     from node.dealing.preparation import prepare
+    from node.folder.profiles import is_learned
 
     if not configuration.private:
         raise ValueError(
             'privacy.mechanism = "none": there is no budget; accepted: a mechanism (laplace, gaussian, gamma-norm)'
         )
+    if observers and is_learned(configuration):
+        raise ValueError(
+            '--observers: topology.kind = "private-similarity" has no graph before a run is dealt, and the figures of '
+            "single agents rest on it; leave it out"
+        )
     preparation = prepare(configuration)
+    configuration = preparation.configuration
     agents = [_agent_of(preparation, agent) for agent in range(preparation.agents)]
     planned = {agent: _plan(preparation, agent, code) for agent, code in enumerate(agents)}
     plans = {agent: plan for agent, plan in planned.items() if any(mechanism is not None for mechanism in plan)}
@@ -111,7 +118,8 @@ def _agent_of(preparation: Preparation, agent: int) -> Algorithm:
 
 
 def _plan(preparation: Preparation, agent: int, code: Algorithm) -> list[Mechanism | None]:
-    return [code.charge(index) for index in range(preparation.public(agent).releases)]
+    releases = [code.charge(index) for index in range(preparation.public(agent).releases)]
+    return [*preparation.profile_charges(agent), *releases]
 
 
 def _observers(preparation: Preparation, epsilon: float, delta: float) -> dict[str, float | None] | None:

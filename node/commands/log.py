@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -14,6 +14,7 @@ from rich.table import Table
 from node.commands.documents import document_text
 
 if TYPE_CHECKING:
+    from node.traffic.documents import Damaged, LogCheck, LogInformation
     from node.traffic.reader import TrafficLogReader
     from node.traffic.selection import Selection
 
@@ -184,10 +185,10 @@ def _selection(
 
 
 def _warn(log: Path, reader: TrafficLogReader) -> None:
-    _tell_damage(log, [damage._asdict() for damage in reader.damage])
+    _tell_damage(log, reader.damage_as_json())
 
 
-def _tell_damage(log: Path, damage: list[dict[str, Any]]) -> None:
+def _tell_damage(log: Path, damage: list[Damaged]) -> None:
     for one in damage:
         print(f"sottovoce: {log}: {one['meaning']}", file=sys.stderr)
 
@@ -201,7 +202,7 @@ def _moment(time_ns: int | None) -> str:
     return datetime.fromtimestamp(time_ns * 1e-9, UTC).isoformat(" ", "seconds").replace("+00:00", " UTC")
 
 
-def _show_information(found: dict[str, Any]) -> None:
+def _show_information(found: LogInformation) -> None:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column()
     table.add_column(overflow="fold")
@@ -234,12 +235,12 @@ def _show_information(found: dict[str, Any]) -> None:
         console.print("\nconfiguration (public part)\n" + found["configuration"].rstrip())
 
 
-def _show_verification(log: Path, found: dict[str, Any]) -> None:
+def _show_verification(log: Path, found: LogCheck) -> None:
     print(f"{log}: {found['frames']} frames, {found['checkpoints']} checkpoints, chain {found['chain']}")
     for one in found["damage"]:
         print(f"damaged at byte {one['offset']}: {one['meaning']}")
-    for one in found["chain_broken"]:
-        print(f"changed: frames {one['from_frame']} to {one['to_frame'] - 1} are not those that were written")
+    for part in found["chain_broken"]:
+        print(f"changed: frames {part['from_frame']} to {part['to_frame'] - 1} are not those that were written")
     if found["frames_after_last_checkpoint"]:
         print(f"{found['frames_after_last_checkpoint']} frames at the end have no checkpoint")
     for agent, index in found["redrawn"]:

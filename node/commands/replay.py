@@ -15,6 +15,7 @@ from node.traffic.pacer import check_rate
 from node.traffic.terminal import Terminal
 
 if TYPE_CHECKING:
+    from node.traffic.documents import ReplayFigures
     from node.traffic.reader import TrafficLogReader
     from node.traffic.replay import ReplayReport
     from node.traffic.selection import Selection
@@ -135,7 +136,7 @@ def _play(
             )
 
 
-def _tell(report: ReplayReport, document: dict[str, object], stats: bool) -> None:
+def _tell(report: ReplayReport, document: ReplayFigures, stats: bool) -> None:
     pace = f"{report.frames / report.seconds:.0f} frames/s" if report.seconds > 0 else "at once"
     print(
         f"{report.frames} frames, {report.bytes} bytes in {report.seconds:.3f} s: {pace}, "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,7 @@ from node.commands.documents import document_text
 from node.folder.whole import write_whole
 
 if TYPE_CHECKING:
-    from node.experiments.reproduce.figure import Reproduction
+    from node.experiments.reproduce.figure import Reproduction, Request
 
 EVERY = 10.0
 WIDTH = 150
@@ -26,12 +27,19 @@ WIDTH = 150
 def reproduce(
     figure: Annotated[
         str | None,
-        typer.Argument(metavar="FIGURE", help="As paper004/figure1; without it, the list.", show_default=False),
+        typer.Argument(
+            metavar="FIGURE",
+            help="As paper004/figure1, or paper004 for all figures of that paper; without it, the list.",
+            show_default=False,
+        ),
     ] = None,
     world: Annotated[
         str, typer.Option(help="processes: one per agent; twin: the same agents in one process.")
     ] = "processes",
     seeds: Annotated[int | None, typer.Option(min=1, help="Runs of each setting. Default: the figure's own.")] = None,
+    small: Annotated[
+        bool, typer.Option("--small", help="Few agents, rounds and levels, one seed: shows that it can be made.")
+    ] = False,
     override: Annotated[
         list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting of every run.")
     ] = None,
@@ -40,15 +48,12 @@ def reproduce(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Make a figure or table of a paper again.
-
-    It has two readings: as published, and truly private.
+    """Make a figure or table of a paper again, or all of a paper, as published and truly private.
 
     Example: sottovoce reproduce paper004/figure1 --world twin
     """
     from node.experiments.reproduce.figure import FigureError, Request
-    from node.experiments.reproduce.registry import FIGURES
-    from node.experiments.reproduce.registry import reproduce as make
+    from node.experiments.reproduce.registry import FIGURES, of_paper, papers
     from node.experiments.trial import WORLDS
 
     console = Console(stderr=True, highlight=False)
@@ -57,31 +62,48 @@ def reproduce(
         return
     if world not in WORLDS:
         raise FigureError(f"--world {world}: accepted are {' and '.join(WORLDS)}")
-    if figure not in FIGURES:
-        raise FigureError(f"figure {figure}: not known; accepted are {', '.join(FIGURES)}")
+    if figure not in FIGURES and figure not in papers():
+        raise FigureError(f"figure {figure}: not known; accepted are {', '.join((*FIGURES, *papers()))}")
     folder = (out or Path("runs") / f"reproduce-{figure.replace('/', '-')}").absolute()
+    request = Request(world=world, seeds=seeds, overrides=tuple(override or ()), folder=folder, small=small)
+    if figure in FIGURES:
+        document = _make(figure, request, console, figure, [], shows=not as_json)
+    else:
+        plan = of_paper(figure, request)
+        made = []
+        for number, (name, wanted) in enumerate(plan.items(), 1):
+            wanted = replace(wanted, folder=folder / name.partition("/")[2])
+            left_out = [
+                f"--set {o} is not used by this figure." for o in request.overrides if o not in wanted.overrides
+            ]
+            made.append(_make(name, wanted, console, f"{name} ({number} of {len(plan)})", left_out, shows=not as_json))
+        document = {"paper": figure, "figures": made}
+    if as_json:
+        print(document_text(document))
+
+
+def _make(
+    figure: str, request: Request, console: Console, called: str, left_out: list[str], *, shows: bool
+) -> dict[str, Any]:
+    """Make one figure in the request's folder, and note the overrides that were ``left_out``; its document."""
+    from node.experiments.reproduce.registry import reproduce as make
+
     began = time.monotonic()
-    with console.status(f"{figure} ...") as status:
-        request = Request(
-            world=world,
-            seeds=seeds,
-            overrides=tuple(override or ()),
-            folder=folder / time.strftime("runs-%Y%m%dT%H%M%S"),
-            tell=_teller(console, status, figure),
-        )
-        made = make(figure, request)
+    with console.status(f"{called} ...") as status:
+        runs = request.folder / time.strftime("runs-%Y%m%dT%H%M%S")
+        made = make(figure, replace(request, folder=runs, tell=_teller(console, status, called)))
+        made = replace(made, notes=[*made.notes, *(f"--set {o} is not used by this figure." for o in left_out)])
     document = {
         **made.as_json(),
-        "world": world,
+        "world": request.world,
         "settings": list(request.overrides),
         "seconds": round(time.monotonic() - began, 1),
     }
-    picture = _write(folder, made, document)
-    if as_json:
-        print(document_text(document))
-    else:
+    picture = _write(request.folder, made, document)
+    if shows:
         wide = Console(highlight=False)
         _show(made, document, picture, wide if wide.is_terminal else Console(highlight=False, width=WIDTH))
+    return document
 
 
 def _teller(console: Console, status: Status, figure: str) -> Callable[[str], None]:

@@ -93,8 +93,15 @@ def _own_budgets_come_from_one_place(c: Configuration) -> str | None:
 
 def _allocation_has_a_rate(c: Configuration) -> str | None:
     if c.privacy.allocation != "uniform" and c.privacy.r is None:
-        return f'privacy.r is missing: allocation "{c.privacy.allocation}" needs a rate in (0, 1]'
+        return f'privacy.r is missing: allocation "{c.privacy.allocation}" needs a rate in (0, 1], or "theory"'
     return None
+
+
+def _rate_has_a_theory(c: Configuration) -> str | None:
+    if c.privacy.r != "theory" or algorithm(c.learning.algorithm).rate_is_known:
+        return None
+    able = ", ".join(name for name in KNOWN if algorithm(name).rate_is_known)
+    return f'privacy.r = "theory": no theorem gives {c.learning.algorithm} a rate (used by {able}); give a number'
 
 
 def _smoothness_is_public(c: Configuration) -> str | None:
@@ -136,6 +143,20 @@ def _graph_has_its_file(c: Configuration) -> str | None:
         return 'topology.path is missing: kind "file" needs a graph file'
     if c.topology.kind != "file" and c.topology.path is not None:
         return f'topology.path = {shown(c.topology.path)}: only kind = "file" reads a file, not "{c.topology.kind}"'
+    return None
+
+
+def _profiles_are_charged(c: Configuration) -> str | None:
+    if c.topology.kind != "private-similarity":
+        return None
+    asked = 'topology.kind = "private-similarity"'
+    if not c.private or not algorithm(c.learning.algorithm).needs_clip:
+        able = ", ".join(name for name in KNOWN if algorithm(name).needs_clip and algorithm(name).mechanisms != ())
+        return f"{asked}: its profiles are clipped and noised; accepted in a private run of {able}"
+    if c.privacy.observer != "releases":
+        return f'{asked}: an observer sees each profile; accepted with privacy.observer = "releases"'
+    if c.topology.share is None:
+        return f"topology.share is missing: {asked} needs the part of each agent's budget, a number between 0 and 1"
     return None
 
 
@@ -209,11 +230,13 @@ RULES: tuple[Callable[[Configuration], str | None], ...] = (
     _mechanism_has_a_budget,
     _own_budgets_come_from_one_place,
     _allocation_has_a_rate,
+    _rate_has_a_theory,
     _smoothness_is_public,
     _start_is_public,
     _centring_is_public,
     _masks_can_be_made,
     _graph_has_its_file,
+    _profiles_are_charged,
     _events_end,
     _members_can_change,
     _carried_on,

@@ -66,6 +66,7 @@ TOPOLOGIES = (
     "random-geometric",
     "angle-similarity",
     "nearest-neighbours",
+    "private-similarity",
     "file",
 )
 
@@ -85,6 +86,8 @@ class TopologySection(Section):
     gamma: Positive | None = None
     threshold: NonNegative | None = None
     neighbours: Count | None = None
+    share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Part of each agent's budget for the profile from which ``kind = "private-similarity"`` makes the graph."""
     seed: Annotated[int, Field(ge=0)] | None = None
     """Default: ``run.seed``."""
 
@@ -156,8 +159,8 @@ class PrivacySection(Section):
     clip: Positive | None = None
     """Bound on each record's gradient, in the norm of the mechanism."""
     allocation: Literal["uniform", "increasing", "as_published"] = "uniform"
-    r: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Rate of an allocation that is not uniform."""
+    r: str | float | None = None
+    """Rate of an allocation that is not uniform, in (0, 1]; "theory": what the convergence rate of the run says."""
     budgets: str | None = None
     """File with the columns agent, epsilon and maybe delta: budgets of the agents' own. Epsilon 0: it only listens."""
     levels: list[list[float]] | None = None
@@ -179,6 +182,15 @@ class PrivacySection(Section):
     def _epsilon(cls, value: float | None) -> float | None:
         if value is not None:
             check_epsilon(value)
+        return value
+
+    @field_validator("r")
+    @classmethod
+    def _rate(cls, value: str | float | None) -> str | float | None:
+        if isinstance(value, float) and not 0 < value <= 1:
+            raise ValueError('should be "theory" or a number above 0 and up to 1')
+        if isinstance(value, str) and value != "theory":
+            raise ValueError('should be "theory" or a number above 0 and up to 1')
         return value
 
     @field_validator("delta")

@@ -14,7 +14,12 @@ from node.configuration.learning import settings_of
 from node.configuration.refusals import shown
 from node.configuration.sections import Configuration
 
-_OF_A_KIND = {"angle-similarity": ("gamma", "threshold"), "nearest-neighbours": ("neighbours",), "file": ("path",)}
+_OF_A_KIND = {
+    "angle-similarity": ("gamma", "threshold"),
+    "nearest-neighbours": ("neighbours",),
+    "private-similarity": ("neighbours", "share"),
+    "file": ("path",),
+}
 _DRAWN = ("random-regular", "erdos-renyi", "watts-strogatz", "barabasi-albert", "random-geometric")
 
 

@@ -15,29 +15,29 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
 from coordinator_free.agents.personal import signatures
 from coordinator_free.agents.registry import algorithm, make
-from coordinator_free.privacy.ledger import Budget, LedgerError
+from coordinator_free.privacy.ledger import Budget, Charge, LedgerError
 from coordinator_free.privacy.mechanism import Mechanism
-from coordinator_free.privacy.noise import simulation_secret
 from coordinator_free.problem.losses import loss
 from node.configuration.public import dump, public_digest
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
 from node.dealing.graph import public_assumptions
 from node.dealing.place import claimed, fill
-from node.dealing.preparation import Preparation, prepare
+from node.dealing.preparation import Preparation, noise_secret, prepare
 from node.dealing.reservation import place_of, reserved, warning_of
 from node.folder.build import build
 from node.folder.keys import make_keys
 from node.folder.ledger import LedgerFile
 from node.folder.manifest import Manifest, Metric, Seeds
+from node.folder.profiles import charged_as, write_profiles
 from node.folder.public import PublicNumbers
 from node.folder.shard import setting, write_shard
 from node.folder.whole import write_new, write_whole
@@ -52,21 +52,27 @@ def deal_run(configuration: Configuration, folder: Path, *, force: bool = False)
     """
     folder = folder.resolve()
     with claimed(folder, force=force) as building:
-        preparation = prepare(configuration)
+        secret_of = cache(partial(noise_secret, configuration))
+        preparation = prepare(configuration, secret_of=secret_of)
         for ledger in folder.glob("agents/agent-*/ledger.jsonl"):
             if int(ledger.parent.name.removeprefix("agent-")) >= preparation.agents:
                 raise ConfigurationError(
                     f"--force: {ledger} is of an agent that the new run does not have, and ledgers are never deleted; "
                     "choose another --out or run.name"
                 )
-        manifest, plans = _write(preparation, building, folder)
+        manifest, plans = _write(preparation, secret_of, building, folder)
         with reserved(preparation, plans, manifest.run.hex(), folder, building):
             fill(folder, building)
     return manifest
 
 
-def _write(preparation: Preparation, building: Path, folder: Path) -> tuple[Manifest, list[list[Mechanism | None]]]:
-    """Write everything but ``dealt.json``; returns the manifest, and the mechanism of each release of each agent."""
+def _write(
+    preparation: Preparation, secret_of: Callable[[int], bytes], building: Path, folder: Path
+) -> tuple[Manifest, list[list[Mechanism | None]]]:
+    """Write everything but ``dealt.json``; returns the manifest, and the mechanism of each release of each agent.
+
+    Profiles are charged before they are written, and are among the mechanisms.
+    """
     from topology import files
 
     c, dealt, graph = preparation.configuration, preparation.dealt, preparation.network
@@ -74,13 +80,12 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> tuple[Mani
     digest = public_digest(c, graph.digest()).hex()
     judge = loss(c.learning.loss)
     write_whole(building / "config.toml", dump(c).encode(), 0o644)
-    write_whole(building / "topology.graphml", files.write(graph, "graphml"), 0o644)
     (building / "shards").mkdir(mode=0o700)
     (building / "agents").mkdir(mode=0o700)
     (building / "endpoints").mkdir(mode=0o755)
     indices: list[int] = []
     plans: list[list[Mechanism | None]] = []
-    noise_secrets = [_secret(c, agent) for agent in range(preparation.agents)]
+    noise_secrets = [secret_of(agent) for agent in range(preparation.agents)]
     signers = _signers(c, noise_secrets, bytes.fromhex(run))
     for agent in range(preparation.agents):
         # An agent that opts out has room in its ledger for runs to come, and is charged nothing now.
@@ -102,12 +107,18 @@ def _write(preparation: Preparation, building: Path, folder: Path) -> tuple[Mani
         write_new(place / "secret", secret)
         speaker = make(c.learning.algorithm, setting(rows, public, secret))
         plan = [speaker.charge(index) for index in range(public.releases)]
-        plans.append(plan)
+        profile = next(iter(preparation.profile_charges(agent)), None)
+        plans.append([*preparation.profile_charges(agent), *plan])
+        before = None if profile is None else Charge(charged_as(run), 0, 0, profile)
         kept = agent_folder(folder, agent) / "ledger.jsonl"
         if kept.exists():
-            _check_room(kept, shard_digest, budget, run, plan)
+            _check_room(kept, shard_digest, budget, run, plans[-1])
+            _charge(kept, shard_digest, before)
         else:
-            LedgerFile.create(place / "ledger.jsonl", shard_digest, dealt.record, budget, plan)
+            LedgerFile.create(place / "ledger.jsonl", shard_digest, dealt.record, budget, plan, before)
+    if preparation.profiles is not None:
+        write_profiles(building, preparation.profiles.vectors)
+    write_whole(building / "topology.graphml", files.write(graph, "graphml"), 0o644)
     if c.encrypted:
         make_keys(building, [*range(preparation.agents), *([None] if c.eavesdropper.enabled else [])])
     manifest = Manifest(
@@ -171,11 +182,13 @@ def _check_room(
         ) from None
 
 
-def _secret(configuration: Configuration, agent: int) -> bytes:
-    if configuration.run.simulation:
-        assert configuration.run.seed is not None
-        return simulation_secret(configuration.run.seed, agent)
-    return os.urandom(32)
+def _charge(ledger: Path, shard_digest: str, profile: Charge | None) -> None:
+    """Charge a profile to a ledger that is there already, on the disk before the profile is written anywhere."""
+    if profile is None:
+        return
+    with LedgerFile.open(ledger, shard_digest) as held:
+        held.admit(profile.run, [profile.mechanism])
+        held.reserve(0, 0, profile.mechanism, extra={"run": profile.run})
 
 
 def _seeds(preparation: Preparation) -> Seeds:

@@ -12,6 +12,7 @@ from node.configuration.agent_names import AgentNameError, have_own_names, numbe
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
 from node.dealing.rows import deal_data
+from node.folder.profiles import is_learned
 
 if TYPE_CHECKING:
     from node.data import Dealt
@@ -40,6 +41,11 @@ def network(configuration: Configuration, dealt: Dealt | None = None, seed: int 
     if dealt is None:
         dealt = deal_data(configuration, seed)
     section = configuration.topology
+    if is_learned(configuration):
+        raise ConfigurationError(
+            'topology.kind = "private-similarity": the graph is learned when a run is dealt, and each look before that '
+            "would be one more release; look at topology.graphml in the run's folder"
+        )
     agents = len(dealt.shards)
     if section.kind == "file":
         graph = _from_file(Path(str(section.path)), dealt.names)

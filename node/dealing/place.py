@@ -27,7 +27,7 @@ _REPLACED = ".manifest.json.replaced"
 """The manifest of a run that is being replaced: it marks the folder until the new manifest is there."""
 
 _WRITTEN = (
-    *("config.toml", "topology.graphml", "dealt.json", "shards", "agents", "endpoints", "public-keys"),
+    *("config.toml", "topology.graphml", "profiles.npz", "dealt.json", "shards", "agents", "endpoints", "public-keys"),
     *("traffic*.mcap", "eavesdropper.*", "zygote.log", "exits.jsonl", "faults.jsonl", "partition", "processes.json"),
     *("handed-over", "watch.json", "results.json", "results.parquet", "details.json", "report.html"),
     *("convergence.png", "gain.png", "staleness.png", "audit.json", "audit-as-*.*", "audit.png", ".*.part"),

@@ -52,6 +52,7 @@ def multipliers(configuration: Configuration, dimension: int) -> FloatArray:
     from coordinator_free.privacy.accounting import calibrate
 
     assert privacy.epsilon is not None
+    assert not isinstance(privacy.r, str)
     bought = chosen.calibrate(
         privacy.mechanism,
         configuration.clock.updates,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +15,8 @@ import numpy as np
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.clocks import own_rate, own_skew
 from coordinator_free.privacy.families import NORMS
+from coordinator_free.privacy.mechanism import Mechanism
+from coordinator_free.privacy.noise import simulation_secret
 from coordinator_free.problem.losses import LossError, loss
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.problem.public_model import ROUNDING
@@ -24,8 +27,11 @@ from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
 from node.dealing.graph import check_links, network
 from node.dealing.plan import arrangement, foreseen, multipliers, release_dimension, releases
+from node.dealing.profiles import Profiles, drawn
+from node.dealing.rate import with_rate
 from node.dealing.rows import deal_data
 from node.faults.joins_and_leaves import Membership, membership
+from node.folder.profiles import is_learned, left
 from node.folder.public import NetworkNumbers, PublicNumbers
 from node.folder.shard import Rows, setting
 from node.places import agents_in_words
@@ -61,6 +67,8 @@ class Preparation:
     """(epsilon, delta) of each agent, where they have their own; epsilon 0: it opts out."""
     membership: Membership = field(default_factory=Membership)
     """The agents that join and that leave."""
+    profiles: Profiles | None = None
+    """What the graph was learned from; None: it is given."""
 
     @property
     def agents(self) -> int:
@@ -73,6 +81,10 @@ class Preparation:
         if not self.configuration.private:
             return None
         return self.own_budgets[agent] if self.own_budgets else (privacy.epsilon or 0.0, privacy.delta or 0.0)
+
+    def profile_charges(self, agent: int) -> list[Mechanism | None]:
+        """What an agent released before its first release: nothing, or the profile that the graph is made of."""
+        return [] if self.profiles is None else [self.profiles.charges[agent]]
 
     @property
     def row_bound(self) -> float | None:
@@ -88,7 +100,9 @@ class Preparation:
     def _bought(self) -> dict[tuple[float, float], FloatArray]:
         """The multipliers that each agent's own budget buys."""
         return {
-            own: multipliers(_with_budget(self.configuration, own), self.dealt.dimension) if own[0] > 0 else np.empty(0)
+            own: multipliers(_with_budget(self.configuration, left(self.configuration, own)), self.dealt.dimension)
+            if own[0] > 0
+            else np.empty(0)
             for own in set(self.own_budgets)
         }
 
@@ -99,7 +113,8 @@ class Preparation:
         if budget is None or budget[0] == 0 or not chosen.own_noise(numbers.learning):
             return numbers
         nothing = np.empty((0, numbers.dimension)), np.empty(0)
-        multipliers, more = chosen.buy(setting(Rows(*nothing, *nothing), numbers, b""), numbers.records, budget)
+        spent = left(self.configuration, budget)
+        multipliers, more = chosen.buy(setting(Rows(*nothing, *nothing), numbers, b""), numbers.records, spent)
         bought = tuple(float(m) for m in multipliers)
         return replace(numbers, multipliers=bought, learning={**numbers.learning, **more})
 
@@ -163,11 +178,19 @@ class Preparation:
         ]
 
 
-def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt | None = None) -> Preparation:
+def prepare(
+    configuration: Configuration,
+    seed: int | None = None,
+    dealt: Dealt | None = None,
+    secret_of: Callable[[int], bytes] | None = None,
+    profiles: FloatArray | None = None,
+) -> Preparation:
     """Load the data, build the graph, calibrate the noise.
 
     ``seed`` deals rows, graph and clocks where the configuration has none; None draws it. ``dealt`` stands for the
-    data where they were dealt already. Raises `ConfigurationError` or another ValueError of one line.
+    data where they were dealt already. A graph that is learned needs each agent's noise secret, or ``profiles`` (n, p)
+    that were released already; without either, no profile is made, and a graph that holds nothing of the records
+    stands in for it. Raises `ConfigurationError` or another ValueError of one line.
     """
     if configuration.run.seed is not None:
         seed = configuration.run.seed
@@ -179,7 +202,9 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
         data = configuration.data.model_copy(update={"negative": dealt.negative})
         configuration = configuration.model_copy(update={"data": data})
     check_agents(len(dealt.shards))
-    graph = network(configuration, dealt, seed)
+    own = _own_budgets(configuration, dealt, seed)
+    learned = _profiles(configuration, dealt, own, secret_of, profiles)
+    graph = network(configuration, dealt, seed) if learned is None else learned.graph(configuration)
     check_links(configuration, graph)
     check_names(configuration.event, dealt.names)
     records = np.array([len(shard.y) for shard in dealt.shards])
@@ -190,8 +215,9 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
         _problem(configuration, shard.x, shard.y, float(lambda_i))
         for shard, lambda_i in zip(dealt.shards, regularisations, strict=True)
     ]
-    own = _own_budgets(configuration, dealt, seed)
     stepped = algorithm(configuration.learning.algorithm).uses_smoothness
+    steps = np.array([smoothness(configuration, dealt, problem) for problem in problems] if stepped else [])
+    configuration = with_rate(configuration, graph, confidences(records), steps, regularisations)
     return Preparation(
         configuration=configuration,
         own_budgets=own,
@@ -200,8 +226,8 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
         seed=seed,
         confidences=confidences(records),
         regularisations=regularisations,
-        smoothness=np.array([smoothness(configuration, dealt, problem) for problem in problems] if stepped else []),
-        multipliers=multipliers(configuration, dealt.dimension),
+        smoothness=steps,
+        multipliers=multipliers(_spending(configuration), dealt.dimension),
         warnings=(
             *_warnings(configuration, records, own),
             *_nothing_held_out(dealt),
@@ -210,7 +236,43 @@ def prepare(configuration: Configuration, seed: int | None = None, dealt: Dealt 
         ),
         membership=membership(configuration.event, dealt.names, seed),
         arrangement=arrangement(configuration, graph, [int(m) for m in records], dealt),
+        profiles=learned,
     )
+
+
+def noise_secret(configuration: Configuration, agent: int) -> bytes:
+    """A new noise secret of an agent, from the operating system; in a simulation the one that the seed gives it."""
+    if configuration.run.simulation:
+        assert configuration.run.seed is not None
+        return simulation_secret(configuration.run.seed, agent)
+    return os.urandom(32)
+
+
+def _profiles(
+    configuration: Configuration,
+    dealt: Dealt,
+    own: Sequence[tuple[float, float]],
+    secret_of: Callable[[int], bytes] | None,
+    released: FloatArray | None,
+) -> Profiles | None:
+    """The profiles of a run whose graph is learned; None for any other."""
+    if not is_learned(configuration):
+        return None
+    problems = [_problem(configuration, shard.x, shard.y, 0.0) for shard in dealt.shards]
+    whole = configuration.privacy.epsilon or 0.0, configuration.privacy.delta or 0.0
+    budgets = own or [whole] * len(problems)
+    bounds = clip_in_force(configuration, dealt), row_bound(configuration, dealt)
+    if released is None:
+        return drawn(configuration, problems, budgets, bounds, secret_of)
+    return replace(drawn(configuration, problems, budgets, bounds, None), vectors=released)
+
+
+def _spending(configuration: Configuration) -> Configuration:
+    """The configuration with what a profile leaves of the budget that all agents share."""
+    privacy = configuration.privacy
+    if not is_learned(configuration) or privacy.epsilon is None:
+        return configuration
+    return _with_budget(configuration, left(configuration, (privacy.epsilon, privacy.delta or 0.0)))
 
 
 def check_agents(agents: int) -> None:

@@ -30,6 +30,7 @@ from node.folder.earlier_runs import Before, Together, before, unregistered
 from node.folder.ledger import LedgerFile
 from node.folder.manifest import read_json, read_manifest
 from node.folder.plain import plain
+from node.folder.profiles import charged_as
 from node.folder.registry import SUFFIX, Costs, Entry, Part, Registry, RegistryError, costs_of, settle_held
 from node.folder.whole import write_new
 from node.places import agent_folder
@@ -153,7 +154,8 @@ def _planned(entry: Entry, folder: Path, *, covered: bool) -> tuple[Part, ...]:
     parts = []
     for agent, part in enumerate(entry.parts):
         with LedgerFile.read(agent_folder(folder, agent) / "ledger.jsonl", None) as ledger:
-            plan = ledger.planned(entry.run).mechanisms()
+            profile = [charge.mechanism for charge in ledger.charges() if charge.run == charged_as(entry.run)]
+            plan = [*profile, *ledger.planned(entry.run).mechanisms()]
         parts.append(Part(part.records, costs_of(plan) if covered else None))
     return tuple(parts)
 

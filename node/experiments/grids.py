@@ -48,7 +48,8 @@ def parameters(configuration: Configuration, grids: Mapping[str, Sequence[Any]])
         else:
             found[path] = sorted(_rounded(value * multiple) for multiple in (*multiples, 1.0))
     if configuration.private and configuration.privacy.allocation != "uniform":
-        found["privacy.r"] = sorted({*RATES, float(configuration.privacy.r or 1.0)})
+        r = configuration.privacy.r
+        found["privacy.r"] = sorted({*RATES, r if isinstance(r, float) else 1.0})
     for path, values in grids.items():
         _check(configuration, path)
         found[path] = list(values)

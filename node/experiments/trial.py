@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,8 @@ from node.configuration.data import DataSection
 from node.configuration.reading import from_table, set_value
 from node.configuration.sections import Configuration
 from node.data import Dealt, deal
-from node.dealing.preparation import Preparation, prepare
+from node.dealing.preparation import Preparation, noise_secret, prepare
+from node.folder.profiles import is_learned, read_profiles
 from node.folder.shard import setting
 
 WORLDS = ("processes", "twin")
@@ -179,7 +180,8 @@ def _cost(preparation: Preparation, agents: Sequence[Agent]) -> tuple[float, str
         budget = preparation.budget(i)
         if budget is None or budget[0] == 0:  # epsilon 0: it only listens
             continue
-        spent = total([agent.charge(k) for k in range(preparation.public(i).releases)], budget[1])
+        releases = [agent.charge(k) for k in range(preparation.public(i).releases)]
+        spent = total([*preparation.profile_charges(i), *releases], budget[1])
         found.append((spent.epsilon, spent.accountant))
     return max(found)
 
@@ -198,7 +200,9 @@ def over_processes(configuration: Configuration, folder: Path) -> Trial:
         failure = watch.failures[0]
         words = "; ".join(str(word) for word in failure.get("last_words", []))
         raise steps.RunFailure(f"{folder.name}: {failure['who']} did not finish: {words}")
-    preparation = prepare(configuration, dealt=_dealt_alike(configuration))
+    dealt = _dealt_alike(configuration)
+    profiles = read_profiles(folder, manifest.agents, manifest.dimension) if is_learned(configuration) else None
+    preparation = prepare(configuration, dealt=dealt, profiles=profiles)
     finals = [read_final(folder, agent) for agent in range(preparation.agents)]
     finishes = [final["finish"] for final in finals if "finish" in final]
     spending = spent(folder) if configuration.private else None
@@ -211,6 +215,11 @@ def over_processes(configuration: Configuration, folder: Path) -> Trial:
         epsilon=None if epsilon is None else epsilon.charged_max,
         accountant=None if epsilon is None else epsilon.accountant,
     )
+
+
+def prepared_for_twin(configuration: Configuration, dealt: Dealt | None) -> Preparation:
+    """What a run in this process starts from; profiles are made with noise as the agents' releases are."""
+    return prepare(configuration, dealt=dealt, secret_of=partial(noise_secret, configuration))
 
 
 def _dealt_alike(configuration: Configuration) -> Dealt | None:
@@ -231,7 +240,7 @@ def play(configuration: Configuration, world: str, folder: Path | None = None) -
     if world not in WORLDS:
         raise TrialError(f"--world {world}: accepted are {' and '.join(WORLDS)}")
     if world == "twin":
-        return in_twin(prepare(configuration, dealt=_dealt_alike(configuration)))
+        return in_twin(prepared_for_twin(configuration, _dealt_alike(configuration)))
     if folder is None:
         raise TrialError("a run over processes needs a folder")
     return over_processes(configuration, folder)

@@ -28,7 +28,7 @@ from node.dealing.preparation import prepare
 from node.dealing.rows import deal_data
 from node.experiments.compare import half_width, models_of
 from node.experiments.grids import changed, edge, parameters, value_of
-from node.experiments.trial import Trial, TrialError, in_twin, seeded
+from node.experiments.trial import Trial, TrialError, in_twin, prepared_for_twin, seeded
 
 VALIDATION = 0.2
 """Part of each agent's training rows that is kept for judging trials."""
@@ -243,7 +243,7 @@ class _Judge:
         for seed, dealt in self._dealt:
             try:
                 configuration = changed(self._configuration, settings)
-                found.append(self._of(in_twin(prepare(self._seeded(configuration, seed), dealt=dealt))))
+                found.append(self._of(in_twin(prepared_for_twin(self._seeded(configuration, seed), dealt))))
             except (ValueError, ArithmeticError) as error:
                 return Trying(settings, error=str(error))
         return Trying(settings, tuple(found))

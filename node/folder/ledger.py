@@ -9,6 +9,7 @@ from the line before, so that a line which is damaged, missing or out of place i
     {"run": ..., "plan": [[60, {"name": "gaussian", ...}]]} 0d1c2b3a
     {"run": ..., "start": 5, "nonce": "f00d..."} 4b5a6978
 
+A first line may have one charge more, as `earlier`: of what was released before the run that the ledger was made for.
 The last three kinds charge nothing. `again` keeps what a torn record would have kept of an index that is charged.
 `plan` stands before the first charge of a run that was admitted with another plan than the ledger was made for: a torn
 charge of that run is then taken for what it could have cost. `start` is one start of the agent's process: releases from
@@ -39,7 +40,7 @@ from typing import Any
 from coordinator_free.privacy.ledger import LARGEST_GROUP, Budget, Charge, Ledger, LedgerError, Plan
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.noise import Start
-from node.folder.ledger_lines import VERSION, contents, described, groups, line_of
+from node.folder.ledger_lines import VERSION, charge_as_written, contents, groups, line_of
 
 _LAST = re.compile(rb'"last":(\d+),')
 
@@ -58,7 +59,7 @@ class LedgerFile:
             raise LedgerError(f"ledger {path}: belongs to other data (shard {header.shard[:12]}, not {shard[:12]})")
         self.record = header.record
         """The unit of privacy, in words."""
-        self.ledger = Ledger(header.budget, header.plan, found.charges)
+        self.ledger = Ledger(header.budget, header.plan, found.charges, header.earlier)
 
     @classmethod
     def create(
@@ -68,22 +69,25 @@ class LedgerFile:
         record: str,
         budget: Budget | None,
         plan: Iterable[Mechanism | None] = (),
+        earlier: Charge | None = None,
     ) -> None:
-        """Make the ledger of the shard with this digest, mode 0600.
+        """Make the ledger of the shard with this digest, mode 0600; returns when it is on the disk.
 
-        ``plan`` holds the mechanism of each release of the run that it is made for; raises `LedgerError` if it costs
-        more than ``budget``, or if ``path`` exists.
+        ``plan`` holds the mechanism of each release of the run that it is made for; ``earlier`` is charged with the
+        ledger's first line. Raises `LedgerError` if both cost more than ``budget``, or if ``path`` exists.
         """
         planned = list(plan)
-        ledger = Ledger(budget)
-        if planned:
+        ledger = Ledger(budget, charges=[] if earlier is None else [earlier])
+        if planned or earlier is not None:
             ledger.admit("", planned, _account)
+        before = {} if earlier is None else {"earlier": charge_as_written(earlier)}
         header = {
             "ledger": VERSION,
             "shard": shard_digest,
             "record": record,
             "budget": None if budget is None else {"epsilon": budget.epsilon, "delta": budget.delta},
             "plan": groups(Plan.of(planned)),
+            **before,
         }
         line, _ = line_of(header, 0)
         try:
@@ -245,8 +249,7 @@ class LedgerFile:
             self._plans[run] = plan
 
     def _append(self, charge: Charge, fields: Mapping[str, Any], *, wait: bool = True) -> None:
-        charged = {"first": charge.first, "last": charge.last, "run": charge.run}
-        self._write_line({**charged, "mechanism": described(charge.mechanism), **fields}, wait=wait)
+        self._write_line({**charge_as_written(charge), **fields}, wait=wait)
         self.ledger.add(charge)
 
     def _write_line(self, content: Mapping[str, Any], *, wait: bool = True) -> None:
@@ -277,7 +280,7 @@ class LedgerFile:
 
     def _owners(self) -> list[str]:
         """The runs that a torn last line may be of, as far as the ledger tells."""
-        charged = [charge.run for charge in self.ledger.charges[-1:]]
+        charged = [charge.run for charge in self.ledger.charges[-1:] if charge != self.ledger.earlier]
         return list(dict.fromkeys([*charged, *list(self._plans)[-1:]]))
 
     def _covered(self, torn: bytes, run: str) -> list[Charge]:

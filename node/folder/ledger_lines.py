@@ -21,6 +21,12 @@ def described(mechanism: Mechanism | None) -> dict[str, Any] | None:
     return None if mechanism is None else mechanism.describe()
 
 
+def charge_as_written(charge: Charge) -> dict[str, Any]:
+    """A charge as a ledger writes it."""
+    indices = {"first": charge.first, "last": charge.last, "run": charge.run}
+    return {**indices, "mechanism": described(charge.mechanism)}
+
+
 def groups(plan: Plan) -> list[list[Any]]:
     """A plan as a ledger writes it: a count and a mechanism for each group of releases."""
     return [[count, described(mechanism)] for count, mechanism in plan.groups]
@@ -46,6 +52,8 @@ class Header(NamedTuple):
     """The unit of privacy, in words."""
     budget: Budget | None
     plan: Plan
+    earlier: Charge | None
+    """What was charged when the ledger was made."""
 
 
 class Contents(NamedTuple):
@@ -78,6 +86,7 @@ def contents(path: Path, data: bytes) -> Contents:
             content, crc_after = _content(line, crc, ended=number < whole)
             if number == 0:
                 header = _header(content)
+                charges += [] if header.earlier is None else [header.earlier]
             elif "plan" in content:
                 run = str(content["run"])
                 plans.pop(run, None)
@@ -121,6 +130,7 @@ def _header(content: Mapping[str, Any]) -> Header:
         str(content["record"]),
         None if budget is None else Budget(float(budget["epsilon"]), float(budget["delta"])),
         _plan(content["plan"]),
+        _charge(content["earlier"]) if "earlier" in content else None,
     )
 
 

@@ -36,6 +36,7 @@ from coordinator_free.privacy.objective_perturbation import ObjectivePerturbatio
 from node.folder.counted import read_counted
 from node.folder.ledger import LedgerFile
 from node.folder.manifest import RunFolderError, read_json, read_manifest
+from node.folder.profiles import charged_as
 from node.folder.whole import write_whole
 from node.places import HANDED_OVER, agent_folder
 
@@ -279,7 +280,8 @@ def _charged(folder: Path, agent: int, run: str | None, part: Part) -> Part | No
         with LedgerFile.read(agent_folder(folder, agent) / "ledger.jsonl", None) as ledger:
             fcntl.flock(ledger.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
             # A torn first charge names no run: it may be this one's.
-            charges = [charge for charge in ledger.charges() if run is None or charge.run in (run, "")]
+            owners = None if run is None else (run, charged_as(run), "")
+            charges = [charge for charge in ledger.charges() if owners is None or charge.run in owners]
     except (LedgerError, OSError):
         return None
     if part.costs is None:

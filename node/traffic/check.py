@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from node.traffic.attachments import counter_for
+from node.traffic.documents import BrokenChain, LogCheck
 from node.traffic.format import Checkpoint, Frame, chain_next, chain_start, packed
 from node.traffic.reader import TrafficLogReader
 
 
-def verify_log(path: Path | str) -> dict[str, Any]:
+def verify_log(path: Path | str) -> LogCheck:
     """Check a log against itself: checksums, the chain at every checkpoint, indices, sizes.
 
     A chain proves nothing against a forger that writes the whole file anew, unless ``chain`` is compared with the one
@@ -19,7 +19,7 @@ def verify_log(path: Path | str) -> dict[str, Any]:
 
     Returns
     -------
-    dict
+    LogCheck
         One JSON document. ``ok`` is true if the file is whole and unchanged since it was written, no index came with
         two bodies, no ledger went backwards, and all releases have one size. ``capture`` tells whether everything that
         was sent is in the log.
@@ -33,7 +33,7 @@ def verify_log(path: Path | str) -> dict[str, Any]:
     counter = counter_for(reader)
     chain = chain_start(reader.attachments)
     frames = checkpoints = since = 0
-    broken: list[dict[str, Any]] = []
+    broken: list[BrokenChain] = []
     sizes: Counter[int] = Counter()
     for item in reader.items():
         if isinstance(item, Frame):

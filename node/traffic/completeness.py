@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from node.traffic.documents import CaptureFigures
 from node.wire import Refused, decode_header, topic
 
 Ranges = tuple[tuple[int, int | None], ...]
@@ -65,7 +66,7 @@ class Capture:
     frames: int
     senders: dict[int, SenderCapture]
 
-    def as_results(self) -> dict[str, Any]:
+    def as_results(self) -> CaptureFigures:
         """The ``capture`` of results.json: missing indices by agent, as [first, last]; an unknown last is null."""
         return {
             "complete": self.complete,

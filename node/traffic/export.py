@@ -11,17 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from node.hello import Hello
+from node.traffic.documents import Row
 from node.traffic.format import Frame
 from node.traffic.selection import sender_of
 from node.wire import Done, Refused, decode
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Row = dict[str, Any]
 
 COLUMNS = (
     "time_ns",
@@ -60,8 +59,8 @@ def row(frame: Frame) -> Row:
     if isinstance(message, Hello):
         return {**common, "kind": "hello", "digest": message.digest.hex(), "bytes": size}
     if isinstance(message, Done):
-        end = {"last": message.last, "skipped": list(message.skipped), "heard": list(message.heard)}
-        return {**common, "kind": "done", **end, "bytes": size}
+        skipped, heard = list(message.skipped), list(message.heard)
+        return {**common, "kind": "done", "last": message.last, "skipped": skipped, "heard": heard, "bytes": size}
     return {
         **common,
         "to": message.recipient,
@@ -82,7 +81,7 @@ def write_ndjson(frames: Iterable[Frame], out: IO[str]) -> int:
         try:
             text = json.dumps(line, allow_nan=False)
         except ValueError:
-            line["vector"] = [v if math.isfinite(v) else str(v) for v in line["vector"]]
+            line["vector"] = [v if math.isfinite(float(v)) else str(v) for v in line["vector"]]
             text = json.dumps(line)
         out.write(text + "\n")
         count += 1

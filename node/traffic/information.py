@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from node.traffic.attachments import counter_for
+from node.traffic.documents import LogInformation
 from node.traffic.reader import TrafficLogReader
 
 
-def information(path: Path | str) -> dict[str, Any]:
+def information(path: Path | str) -> LogInformation:
     """Summarise a log as one JSON document: span, agents, releases, rates (1/s), sizes (bytes), gaps, damage.
 
     Raises

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import lz4.frame
 import msgpack
@@ -23,6 +22,7 @@ from mcap.opcode import Opcode
 from mcap.reader import make_reader
 from mcap.records import Attachment, Channel, Chunk, Header, Metadata
 
+from node.traffic.documents import Damaged
 from node.traffic.format import (
     AGENTS,
     CHECKPOINTS,
@@ -108,9 +108,9 @@ class TrafficLogReader:
                 continue
             yield item
 
-    def damage_as_json(self) -> list[dict[str, Any]]:
+    def damage_as_json(self) -> list[Damaged]:
         """``damage`` of the last iteration, for a JSON document."""
-        return [damage._asdict() for damage in self.damage]
+        return [{"offset": one.offset, "size": one.size, "meaning": one.meaning} for one in self.damage]
 
     def summary(self) -> Summary | None:
         """The log's closing summary, without reading the frames; None if the log was not closed."""

@@ -10,8 +10,8 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
+from node.traffic.documents import ReplayFigures, ReplayPlan
 from node.traffic.format import Frame
 from node.traffic.pacer import Pacer, ReplayError, check_rate
 from node.traffic.publisher import LOOK_SECONDS
@@ -32,9 +32,9 @@ class ReplayReport:
     per_agent: Counter[int | None] = field(default_factory=Counter)
     lateness: array[float] = field(default_factory=lambda: array("d"))
 
-    def as_json(self, *, statistics: bool = False) -> dict[str, Any]:
+    def as_json(self, *, statistics: bool = False) -> ReplayFigures:
         """One document; with ``statistics`` frames per agent and percentiles of the lateness too."""
-        document: dict[str, Any] = {
+        document: ReplayFigures = {
             "frames": self.frames,
             "bytes": self.bytes,
             "span_s": self.span,
@@ -172,7 +172,7 @@ def _on_time_line(reader: TrafficLogReader, selection: Selection) -> Iterator[tu
         yield max(0.0, (frame.time_ns - start) * 1e-9 - selection.start), frame
 
 
-def plan(reader: TrafficLogReader, selection: Selection, rate: float | None, loops: int) -> dict[str, Any]:
+def plan(reader: TrafficLogReader, selection: Selection, rate: float | None, loops: int) -> ReplayPlan:
     """Describe what a replay would do, as one JSON document, without a socket and without waiting.
 
     Raises as `replay` does, for a rate or a selection that it does not accept.

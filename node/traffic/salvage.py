@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from node.traffic.attachments import counter_for
+from node.traffic.documents import FilteredLog, SalvagedLog
 from node.traffic.format import Event, Frame, TrafficLogError
 from node.traffic.reader import TrafficLogReader
 from node.traffic.selection import Selection
 from node.traffic.writer import TrafficLogWriter
 
 
-def filter_log(path: Path | str, out: Path | str, selection: Selection) -> dict[str, Any]:
+def filter_log(path: Path | str, out: Path | str, selection: Selection) -> FilteredLog:
     """Write the frames of ``selection`` to a new log, with the attachments of the old one; returns a JSON document."""
     reader = TrafficLogReader(path)
     selection.check(reader)
@@ -28,7 +28,7 @@ def filter_log(path: Path | str, out: Path | str, selection: Selection) -> dict[
     return {"log": str(out), "frames": writer.frames, "chosen": selection.in_words(), "damage": reader.damage_as_json()}
 
 
-def salvage(path: Path | str, out: Path | str) -> dict[str, Any]:
+def salvage(path: Path | str, out: Path | str) -> SalvagedLog:
     """Write every whole frame and event to a new log; returns a JSON document with what is lost."""
     reader = TrafficLogReader(path)
     counter = counter_for(reader)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from node.configuration.reading import from_table
 from node.worlds.compose import compose_file
 from node.worlds.container_plan import Mount, Plan, plan
 from node.worlds.kubernetes import kubernetes_manifest
+from tests.helpers.command import answered
 from tests.helpers.projects import ROOT
 from tests.helpers.tables import private, public
 
@@ -33,8 +32,7 @@ def plan_of(agents: int, **changes: Any) -> Plan:
 
 
 def printed(*arguments: str) -> str:
-    command = [sys.executable, "-m", "node.cli", "compose", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = answered("compose", *arguments, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -144,8 +142,7 @@ def test_the_schema_would_find_a_mistake() -> None:
 
 
 def test_a_configuration_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "node.cli", "compose", str(tmp_path / "none.toml")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = answered("compose", tmp_path / "none.toml")
     assert done.returncode == 2
     assert done.stdout == ""
     assert "none.toml" in done.stderr
@@ -154,7 +151,6 @@ def test_a_configuration_that_is_not_there_is_one_line(tmp_path: Path) -> None:
 
 def test_a_configuration_of_one_agent_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "one.toml").write_text(dump(from_table(public(data={"agents": 1}, topology={"kind": "complete"}))))
-    command = [sys.executable, "-m", "node.cli", "compose", str(tmp_path / "one.toml")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = answered("compose", tmp_path / "one.toml")
     assert (done.returncode, done.stdout) == (2, "")
     assert "no neighbour to learn with; accepted are 2 or more" in done.stderr

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator_free.release import Release
-from node.worlds import steps
+from node.worlds.twin import run_twin
 from tests.helpers.clusters import dealt, final, said
 
 AGENTS = 20
@@ -17,7 +17,7 @@ LOSSY: dict[str, Any] = {
     "reordering": 0.1,
     "delay": {"law": "exponential", "mean": "20 ms"},
 }
-QUICK = {"repeat": "100 ms", "linger": 20.0}
+QUICK = {"repeat": "100 ms", "deadline": 600.0, "linger": 600.0}
 
 
 def admm(**network: Any) -> dict[str, Any]:
@@ -58,5 +58,5 @@ def lost_first(folder: Path, agents: int = AGENTS) -> dict[tuple[int, int], list
 
 def in_twin(folder: Path, table: dict[str, Any]) -> Path:
     dealt(folder, table)
-    steps.run_in_twin(folder)
+    run_twin(folder)
     return folder

@@ -11,12 +11,10 @@ import pytest
 from coordinator_free.faults.targets import LONGEST, churn
 from node.audit.verify import verify
 from node.faults.log import read_faults
-from node.folder.manifest import read_json
 from node.traffic.format import Event
 from node.traffic.reader import TrafficLogReader
 from node.traffic.run_logs import releases_of
-from node.worlds import steps
-from tests.helpers.clusters import final, ran
+from tests.helpers.clusters import final, ran, scored
 from tests.helpers.misbehaving_networks import descent
 
 
@@ -67,8 +65,7 @@ def test_a_run_follows_the_plan_and_ends_where_it_would_have(tmp_path: Path) -> 
     assert sorted(back) == sorted([absence.agent] for _, absence in done)
     logged = [item for item in TrafficLogReader(folder / "traffic.mcap").items() if isinstance(item, Event)]
     assert [item.fields for item in logged] == happened
-    steps.score(folder, watch)
-    results = read_json(folder / "results.json")
+    results = scored(folder, watch)
     assert results["network"]["faults"] == happened
     assert results["optimum_gap"] < 0.01
     assert verify(folder).ok

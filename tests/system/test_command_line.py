@@ -17,6 +17,7 @@ import pytest
 from node.folder.status import State, read_status
 from node.worlds.orphan import running_zygote
 from tests.helpers.clusters import AGENTS, table
+from tests.helpers.command import answered
 from tests.helpers.documents import conforms
 from tests.helpers.leaks import processes_of
 
@@ -54,7 +55,7 @@ def test_bad_input_is_one_line_and_exit_2_and_leaves_no_run(tmp_path: Path, sett
     if setting == "run.simulation=true":
         del sections["run"]["seed"]
     config = written(tmp_path / "c.toml", sections)
-    done = sottovoce("run", config, "--out", tmp_path / "run", "--set", setting)
+    done = answered("run", config, "--out", tmp_path / "run", "--set", setting)
     assert done.returncode == 2
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 1, done.stderr
@@ -65,7 +66,7 @@ def test_bad_input_is_one_line_and_exit_2_and_leaves_no_run(tmp_path: Path, sett
 
 def test_a_socket_path_too_long_is_named(tmp_path: Path) -> None:
     config = written(tmp_path / "c.toml", table(network={"folder": str(tmp_path / ("x" * 120))}))
-    done = sottovoce("run", config, "--out", tmp_path / "run")
+    done = answered("run", config, "--out", tmp_path / "run")
     assert done.returncode == 2
     assert "network.folder" in done.stderr
     assert "107" in done.stderr
@@ -73,9 +74,11 @@ def test_a_socket_path_too_long_is_named(tmp_path: Path) -> None:
 
 
 def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
-    done = sottovoce("run", tmp_path / "none.toml")
+    done = sottovoce("run", tmp_path / "none.toml")  # as a process: its errors go to its standard error
     assert done.returncode == 2
+    assert done.stdout == ""
     assert "none.toml" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.processes
@@ -91,10 +94,10 @@ def test_run_json_existing_folder_and_spent_ledger(tmp_path: Path) -> None:
     assert results["capture"]["complete"]
     assert results["epsilon"]["charged_max"] == pytest.approx(1.0, rel=2e-4)
     assert results["epsilon"]["charged_max"] <= 1.0
-    again = sottovoce("run", config, "--out", tmp_path / "run")
+    again = answered("run", config, "--out", tmp_path / "run")
     assert again.returncode == 2
     assert "--force" in again.stderr
-    forced = sottovoce("run", config, "--out", tmp_path / "run", "--force")
+    forced = answered("run", config, "--out", tmp_path / "run", "--force")
     assert forced.returncode == 2
     assert "budget" in forced.stderr
     elsewhere = sottovoce("run", config, "--out", tmp_path / "second")
@@ -177,5 +180,5 @@ def test_stop_ends_a_run_whose_launcher_is_gone(tmp_path: Path) -> None:
     assert sottovoce("stop", folder).returncode == 0
     assert running_zygote(folder) is None
     until(lambda: processes_of(folder) == {})
-    assert sottovoce("stop", folder).returncode == 0
-    assert sottovoce("stop", tmp_path).returncode == 2
+    assert answered("stop", folder).returncode == 0
+    assert answered("stop", tmp_path).returncode == 2

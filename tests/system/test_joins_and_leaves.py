@@ -16,15 +16,16 @@ from node.configuration.refusals import ConfigurationError
 from node.dealing.preparation import prepare
 from node.faults.log import read_faults
 from node.folder.ledger import LedgerFile
-from node.folder.manifest import read_json
 from node.folder.run import read_run
 from node.folder.shard import read_rows
+from node.folder.watch import Watch
 from node.places import agent_folder, shard_path
 from node.traffic.format import Event
 from node.traffic.reader import TrafficLogReader
 from node.wire import Done
-from node.worlds import steps
-from tests.helpers.clusters import dealt, final, ran, said
+from node.worlds.twin import run_twin
+from tests.helpers.clusters import dealt, final, ran, said, scored
+from tests.helpers.misbehaving_networks import in_twin
 from tests.helpers.tables import private, public
 
 AGENTS = 20
@@ -53,13 +54,21 @@ def events_of(folder: Path) -> list[dict[str, Any]]:
     return [item.fields for item in TrafficLogReader(folder / "traffic.mcap").items() if isinstance(item, Event)]
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same run, of agents that are all there from the start."""
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    assert ran(folder, crowd()).failures == []
+    return folder
+
+
 JOIN = {"at": 1.0, "fault": "join", "target": 6, "lasting": 1.0}
 
 
 @pytest.mark.processes
 @pytest.mark.slow
 @pytest.mark.parametrize("start", ["zero", "neighbours"])
-def test_who_joins_ends_where_a_whole_network_would_and_is_verified(tmp_path: Path, start: str) -> None:
+def test_who_joins_ends_where_a_whole_network_would_and_is_verified(tmp_path: Path, whole: Path, start: str) -> None:
     folder = tmp_path / "crowd"
     watch = ran(folder, crowd({**JOIN, "start": start}))
     assert watch.failures == []
@@ -70,10 +79,8 @@ def test_who_joins_ends_where_a_whole_network_would_and_is_verified(tmp_path: Pa
     happened = read_faults(folder)
     assert [fault["fault"] for fault in happened] == ["join"] * 6
     assert events_of(folder) == happened
-    steps.score(folder, watch)
-    assert read_json(folder / "results.json")["network"]["faults"] == happened
-    assert ran(tmp_path / "whole", crowd()).failures == []
-    assert objective(folder) == pytest.approx(objective(tmp_path / "whole"), rel=0.01)
+    assert scored(folder, watch)["network"]["faults"] == happened
+    assert objective(folder) == pytest.approx(objective(whole), rel=0.01)
     joined = [agent for fault in happened for agent in fault["agents"]]
     assert len(set(joined)) == 6
     first = {m.sender: m for m in reversed(said(folder)) if isinstance(m, Release)}
@@ -112,11 +119,9 @@ def test_a_joiner_of_a_private_run_is_charged_like_everybody(tmp_path: Path) -> 
     watch = ran(folder, {**table, "event": [{"at": 0.2, "fault": "join", "target": 10, "start": "neighbours"}]})
     assert watch.failures == []
     assert verify(folder).ok
-    steps.score(folder, watch)
-    epsilon = read_json(folder / "results.json")["epsilon"]
+    epsilon = scored(folder, watch)["epsilon"]
     assert epsilon["charged_max"] <= epsilon["budget"]
-    dealt(tmp_path / "calm", table)
-    steps.run_in_twin(tmp_path / "calm")
+    in_twin(tmp_path / "calm", table)
     for agent in range(read_run(folder).agents):
         charged = []
         for run in (folder, tmp_path / "calm"):
@@ -131,13 +136,13 @@ def test_a_joiner_of_a_private_run_is_charged_like_everybody(tmp_path: Path) -> 
 def test_in_the_twin_the_same_agents_join_and_leave(tmp_path: Path) -> None:
     folder = tmp_path / "twin"
     dealt(folder, crowd({**JOIN, "start": "neighbours"}, {"at": 2.0, "fault": "leave", "target": "one"}))
-    watch = steps.run_in_twin(folder)
-    steps.score(folder, watch)
+    run_twin(folder)
+    results = scored(folder, Watch(world="twin"))
     assert verify(folder).ok
     happened = read_faults(folder)
     assert [fault["fault"] for fault in happened] == ["join"] * 6 + ["leave"]
     assert sorted(str(event) for event in events_of(folder)) == sorted(map(str, happened))
-    assert read_json(folder / "results.json")["network"]["faults"] == happened
+    assert results["network"]["faults"] == happened
     left = happened[-1]["agents"][0]
     assert final(folder, left)["sent"] < 100
 

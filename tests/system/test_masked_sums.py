@@ -17,11 +17,10 @@ from coordinator_free.aggregation.masked_sum import named
 from node.audit.auditor import audit
 from node.audit.verify import verify
 from node.folder.run import read_final, read_run
-from node.folder.status import read_status
 from node.folder.watch import Watch
 from node.worlds import launcher
 from node.worlds.progress import Progress
-from tests.helpers.clusters import dealt, final, ran
+from tests.helpers.clusters import dealt, final, ran, sent
 from tests.helpers.known_noise import with_known_noise
 from tests.helpers.misbehaving_networks import in_twin, lost_first, releases
 
@@ -55,11 +54,6 @@ def averaging(*, dropouts: int, **network: Any) -> dict[str, Any]:
         "privacy": {"dropouts": dropouts},
         "network": {"repeat": 0.2, "linger": 4.0, "silent": SILENT, "link": links, **network},
     }
-
-
-def sent(folder: Path, agent: int) -> int:
-    status = read_status(folder / "agents" / f"agent-{agent:04d}" / "status")
-    return 0 if status is None else status.sent
 
 
 def keys_are_out(folder: Path) -> Callable[[Progress], bool]:

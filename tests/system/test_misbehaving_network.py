@@ -10,15 +10,29 @@ import pytest
 
 from node.audit.verify import verify
 from node.faults.log import read_faults
-from node.folder.manifest import read_json
 from node.folder.run import read_final
 from node.traffic.format import Event
 from node.traffic.reader import TrafficLogReader
-from node.worlds import steps
-from tests.helpers.clusters import final, ran
+from tests.helpers.clusters import final, ran, scored
 from tests.helpers.misbehaving_networks import AGENTS, LOSSY, ROUNDS, admm, descent, in_twin, lost_first, releases
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run in rounds in the twin, on a network that loses nothing."""
+    return in_twin(tmp_path_factory.mktemp("runs") / "calm", admm())
+
+
+@pytest.fixture(scope="module")
+def lossy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run in rounds over processes, on a network that loses frames."""
+    folder = tmp_path_factory.mktemp("runs") / "lossy"
+    watch = ran(folder, admm(**LOSSY))
+    assert watch.failures == []
+    assert watch.eavesdropper_status == 0, "the log is complete"
+    return folder
 
 
 def assert_the_same(folder: Path, twin: Path) -> None:
@@ -29,16 +43,21 @@ def assert_the_same(folder: Path, twin: Path) -> None:
         assert read_final(folder, agent)["model"].tobytes() == read_final(twin, agent)["model"].tobytes()
 
 
-@pytest.mark.parametrize("transport", ["ipc", "tcp"])
-def test_rounds_under_loss_delay_and_reordering_equal_the_calm_twin(tmp_path: Path, transport: str) -> None:
-    watch = ran(tmp_path / "lossy", admm(**LOSSY, transport=transport))
+def test_rounds_under_loss_delay_and_reordering_equal_the_calm_twin(tmp_path: Path, lossy: Path, calm: Path) -> None:
+    assert_the_same(lossy, calm)
+    lost = lost_first(lossy)
+    assert sum(map(len, lost.values())) == pytest.approx(0.2 * AGENTS * 4 * ROUNDS, rel=0.3)
+    assert lost == lost_first(in_twin(tmp_path / "twin", admm(**LOSSY))), (
+        "processes and twin lose the same first copies"
+    )
+
+
+def test_the_same_scenario_over_tcp_loses_the_same_first_copies(tmp_path: Path, lossy: Path, calm: Path) -> None:
+    watch = ran(tmp_path / "tcp", admm(**LOSSY, transport="tcp"))
     assert watch.failures == []
     assert watch.eavesdropper_status == 0, "the log is complete"
-    assert_the_same(tmp_path / "lossy", in_twin(tmp_path / "calm", admm()))
-    lost = lost_first(tmp_path / "lossy")
-    assert sum(map(len, lost.values())) == pytest.approx(0.2 * AGENTS * 4 * ROUNDS, rel=0.3)
-    in_twin(tmp_path / "lossy-twin", admm(**LOSSY))
-    assert lost == lost_first(tmp_path / "lossy-twin"), "processes and twin lose the same first copies"
+    assert_the_same(tmp_path / "tcp", calm)
+    assert lost_first(tmp_path / "tcp") == lost_first(lossy)
 
 
 EVENTS: list[dict[str, Any]] = [
@@ -48,12 +67,12 @@ EVENTS: list[dict[str, Any]] = [
 ]
 
 
-def test_rounds_survive_a_partition_and_two_kills_on_a_lossy_network(tmp_path: Path) -> None:
+def test_rounds_survive_a_partition_and_two_kills_on_a_lossy_network(tmp_path: Path, calm: Path) -> None:
     folder = tmp_path / "faults"
     watch = ran(folder, {**admm(**LOSSY), "event": EVENTS})
     assert watch.failures == []
     assert watch.eavesdropper_status == 0, (folder / "eavesdropper.log").read_text()
-    assert_the_same(folder, in_twin(tmp_path / "calm", admm()))
+    assert_the_same(folder, calm)
     happened = read_faults(folder)
     assert [fault["fault"] for fault in happened if "skipped" not in fault] == [
         "kill",
@@ -72,26 +91,18 @@ def test_rounds_survive_a_partition_and_two_kills_on_a_lossy_network(tmp_path: P
     assert sum(cut) > 0
     logged = [item for item in TrafficLogReader(folder / "traffic.mcap").items() if isinstance(item, Event)]
     assert [item.fields for item in logged] == happened
-    steps.score(folder, watch)
-    assert read_json(folder / "results.json")["network"]["faults"] == happened
+    assert scored(folder, watch)["network"]["faults"] == happened
     assert verify(folder).ok
 
 
-def test_who_is_paused_is_woken_and_the_run_ends_like_any_other(tmp_path: Path) -> None:
+def test_a_paused_agent_is_woken_and_the_run_ends_like_any_other(tmp_path: Path, calm: Path) -> None:
     folder = tmp_path / "paused"
     events = [{"at": 0.2, "fault": "pause", "target": "minority"}, {"at": 1.0, "fault": "heal"}]
     watch = ran(folder, {**admm(delay="50 ms"), "event": events})  # twelve rounds then take longer than 0.2 s anywhere
     assert watch.failures == []
     assert [fault["fault"] for fault in read_faults(folder)] == ["pause", "resume"]
     assert len(read_faults(folder)[0]["agents"]) == (AGENTS - 1) // 2
-    assert_the_same(folder, in_twin(tmp_path / "calm", admm()))
-
-
-def test_the_same_scenario_twice_loses_the_same_first_copies(tmp_path: Path) -> None:
-    table = admm(**LOSSY)
-    for name in ("once", "twice"):
-        assert ran(tmp_path / name, table).failures == []
-    assert lost_first(tmp_path / "once") == lost_first(tmp_path / "twice")
+    assert_the_same(folder, calm)
 
 
 def test_asynchronous_descent_ends_where_it_would_have_and_is_verified(tmp_path: Path) -> None:
@@ -99,8 +110,7 @@ def test_asynchronous_descent_ends_where_it_would_have_and_is_verified(tmp_path:
     folder = tmp_path / "lossy"
     watch = ran(folder, descent(agents, **LOSSY))
     assert watch.failures == []
-    steps.score(folder, watch)
-    results = read_json(folder / "results.json")
+    results = scored(folder, watch)
     assert results["optimum_gap"] < 0.01
     links = results["network"]["links"]
     assert len(links) == 4 * agents
@@ -118,8 +128,7 @@ def test_asynchronous_descent_ends_where_it_would_have_after_a_partition_and_two
     watch = ran(folder, {**table, "event": [EVENTS[0], {**EVENTS[1], "lasting": 3.0}, EVENTS[2]]})
     assert watch.failures == []
     assert watch.eavesdropper_status == 0, (folder / "eavesdropper.log").read_text()
-    steps.score(folder, watch)
-    results = read_json(folder / "results.json")
+    results = scored(folder, watch)
     assert results["optimum_gap"] < 0.01
     assert [fault["fault"] for fault in results["network"]["faults"]].count("restart") == 2
     assert verify(folder).ok

@@ -123,3 +123,19 @@ def test_bad_input_for_nearest_neighbours(ratings: object, k: int, named: str) -
     with pytest.raises(ParameterError) as caught:
         similarity.nearest_neighbours(ratings, k)  # type: ignore[arg-type]
     assert named in str(caught.value)
+
+
+def test_joined_neighbours_are_the_nearest_where_these_hold_together() -> None:
+    vectors = np.random.default_rng(2).normal(size=(30, 5))
+    assert similarity.joined_neighbours(vectors, 6).digest() == similarity.nearest_neighbours(vectors, 6).digest()
+
+
+def test_parts_are_joined_where_they_are_most_similar() -> None:
+    east, north = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    vectors = np.array([east, east + 0.2 * north, north, north + 0.1 * east])
+    graph = similarity.joined_neighbours(vectors, 1)
+    assert {(i, j) for i, j, _ in graph.edges} == {(0, 1), (2, 3), (1, 3)}
+
+
+def test_zeros_have_neighbours_too() -> None:
+    assert similarity.joined_neighbours(np.zeros((5, 3)), 2).agents == 5

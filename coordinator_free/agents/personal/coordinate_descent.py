@@ -49,6 +49,7 @@ class CoordinateDescent(Asynchronous):
     name: ClassVar[str] = "coordinate-descent"
     settings: ClassVar[type[Settings] | None] = CoordinateDescentSettings
     needs_clip: ClassVar[bool] = True
+    rate_is_known: ClassVar[bool] = True
     events: ClassVar[frozenset[str]] = frozenset({"join", "leave"})
     releases_its_model: ClassVar[bool] = True
     seeks_the_objective: ClassVar[bool] = True

@@ -19,6 +19,7 @@ Rules that hold here:
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,16 +32,19 @@ from coordinator_free.agent import Activation, Setting
 from coordinator_free.agents.checks import checked
 from coordinator_free.agents.personal import signatures
 from coordinator_free.agents.personal.anchors import Anchor, AnchorSettings
-from coordinator_free.agents.personal.smoothing import Smoothed, kernel, minimise_under, smooth
+from coordinator_free.agents.personal.smoothing import Smoothed, kernel, smooth
 from coordinator_free.algorithm import Algorithm
 from coordinator_free.inbox import used
 from coordinator_free.privacy.mechanism import GRID, LARGEST_SCALE, Mechanism
+from coordinator_free.problem.scaled_prior import minimise_under
 from coordinator_free.release import FloatArray, Release
 from coordinator_free.settings import PARAMETER, AgentNumbers, Positive, SettingError, Settings
 from topology.network import Network, from_edges
 
 RELAYS = 2
 """Which rules an agent has for what others pass on, in runs that are dealt now; 1: whatever arrives first is taken."""
+NORM = 4.0
+"""The models' norm where nothing says more: with labels -1 and 1 and rows of norm 1, predictions of a few units."""
 NOTHING = 1e3
 """Deviation of the release of an agent without records: its zeros weigh nothing."""
 
@@ -51,8 +55,8 @@ class GraphSmoothingSettings(Settings):
 
     prior: Literal["shared", "per-coordinate"] = field(default="shared", metadata=PARAMETER)
     """Whether all coordinates have one gamma."""
-    model_norm: Positive = field(default=4.0, metadata=PARAMETER)
-    """The models' expected norm."""
+    model_norm: Positive | None = field(default=None, metadata=PARAMETER)
+    """The models' expected norm. Default: see `GraphSmoothing._in_units_of_models`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +95,8 @@ class GraphSmoothing(Algorithm):
         if setting.mechanism not in ("none", "gaussian"):
             raise SettingError(f'privacy.mechanism = "{setting.mechanism}": graph-smoothing accepts none and gaussian')
         own = GraphSmoothingSettings.of(setting.learning)
-        self._prior, self._norm = own.prior, own.model_norm
+        self._prior = own.prior
+        self._norm = own.model_norm or (NORM if self._step_of_descent() is None else None)
         self._numbers = GraphNumbers.of(setting.learning)
         self._agents = self._numbers.agents
         self._origins = self._agents
@@ -115,6 +120,22 @@ class GraphSmoothing(Algorithm):
     def release_dimension(dimension: int) -> int:
         """The length of a release's vector for models of that dimension."""
         return dimension + 2
+
+    @classmethod
+    def foresee(cls, learning: Mapping[str, Any], updates: int, network: Network) -> tuple[str, ...]:
+        """Too few updates for the flood, and models whose scale nothing decides."""
+        found = []
+        if updates < network.agents:
+            found.append(
+                f"clock.updates = {updates}: a flood of {network.agents} agents' releases needs somewhat more than "
+                f"{network.agents}, and what arrives too late is missing from some agents' view"
+            )
+        if not learning.get("finish") and learning.get("model_norm") is None and learning.get("loss") == "squared":
+            found.append(
+                "learning.finish = false: a release of graph smoothing shows the direction of a model, and its length "
+                "only as far as no gradient is clipped; with learning.finish = true the agents' own records decide it"
+            )
+        return tuple(found)
 
     @classmethod
     def arranged(
@@ -237,9 +258,27 @@ class GraphSmoothing(Algorithm):
         origins = sorted(known)
         vectors = np.stack([known[i] for i in origins])
         edges = np.array(self._numbers.edges, dtype=np.float64)
-        result = _smoothing(edges.tobytes(), self._agents, vectors.tobytes(), len(origins), self._prior, self._norm)
-        place = origins.index(mine)
-        return result.mean[place], result.variance[place]
+        result = _smoothing(edges.tobytes(), self._agents, vectors.tobytes(), len(origins), self._prior)
+        place, factor = origins.index(mine), self._in_units_of_models(result)
+        return factor * result.mean[place], factor**2 * result.variance[place]
+
+    def _step_of_descent(self) -> float | None:
+        """1 / L in units of the clip, for a loss whose labels have a scale and rows with a public bound; else None."""
+        setting, judge = self._setting, self._setting.problem.loss
+        if math.isfinite(judge.slope_bound) or setting.row_bound is None or setting.clip is None:
+            return None
+        return setting.clip / (judge.curvature_bound * setting.row_bound**2)
+
+    def _in_units_of_models(self, result: Smoothed) -> float:
+        """From the units of releases to those of models, by public numbers and releases alone.
+
+        With ``model_norm`` the signal's expected norm becomes that. Otherwise, where labels have a scale, the smoothed
+        gradient at zero becomes one step of gradient descent of length 1 / L, which is too short rather than too long.
+        """
+        step = self._step_of_descent()
+        if self._norm is not None or step is None:
+            return (self._norm or NORM) / float(np.sqrt(result.gammas.sum()))
+        return step
 
     @property
     def model(self) -> FloatArray:
@@ -247,7 +286,10 @@ class GraphSmoothing(Algorithm):
         return self._smoothed()[0] if self.finished else np.zeros(self._setting.dimension)
 
     def finish(self) -> FloatArray | None:
-        """The own loss minimised, with the real data, under the prior that the others' releases make."""
+        """The own loss minimised, with the real data, under the prior that the others' releases make.
+
+        With the squared loss the own records decide the scales of that prior: the releases show little of them.
+        """
         if not self._numbers.finish:
             return None
         return minimise_under(self._setting.problem, *self._smoothed())
@@ -263,11 +305,11 @@ class GraphSmoothing(Algorithm):
 
 
 @lru_cache(maxsize=1)
-def _smoothing(edges: bytes, agents: int, known: bytes, count: int, prior: str, norm: float) -> Smoothed:
+def _smoothing(edges: bytes, agents: int, known: bytes, count: int, prior: str) -> Smoothed:
     """The smoothing of ``count`` known releases; remembered, because in the twin all agents ask for the same."""
     network = from_edges(agents, np.frombuffer(edges).reshape(-1, 3).tolist())
     vectors = np.frombuffer(known).reshape(count, -1)
     origins = vectors[:, 0].astype(np.intp)
     covariance = kernel(network)[np.ix_(origins, origins)]
     deviations = np.where(vectors[:, 1] > 0, vectors[:, 1], NOTHING)
-    return smooth(covariance, vectors[:, 2:], deviations**2, per_coordinate=prior == "per-coordinate").scaled(norm)
+    return smooth(covariance, vectors[:, 2:], deviations**2, per_coordinate=prior == "per-coordinate")

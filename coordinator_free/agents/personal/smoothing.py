@@ -19,7 +19,6 @@ import numpy as np
 from scipy import linalg, sparse
 from scipy.special import ive
 
-from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray
 from topology.network import Network
 
@@ -44,11 +43,6 @@ class Smoothed:
     variance: FloatArray
     with_own: FloatArray
     gammas: FloatArray
-
-    def scaled(self, norm: float) -> Smoothed:
-        """In units in which the prior's root mean square norm is ``norm``."""
-        factor = norm / float(np.sqrt(self.gammas.sum()))
-        return Smoothed(factor * self.mean, factor**2 * self.variance, factor * self.with_own, factor**2 * self.gammas)
 
 
 def kernel(network: Network, time: float = TIME) -> FloatArray:
@@ -100,14 +94,6 @@ def smooth(
             square[:, columns] += weight[columns] * (one_variance + one_mean**2)
             with_own[:, columns] += weight[columns] * one_with_own
     return Smoothed(mean, square - mean**2, with_own, grid @ weights)
-
-
-def minimise_under(problem: LocalProblem, mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """argmin sum_k loss(theta; x_k, y_k) + 1/2 sum_c (theta_c - mean_c)^2 / variance_c: the free finish, shape (p,)."""
-    deviation: FloatArray = np.sqrt(variance)
-    whitened = LocalProblem(problem.x * deviation, problem.y, problem.loss, 0.0)
-    found: FloatArray = deviation * whitened.proximal(mean / deviation, float(problem.records))
-    return found
 
 
 def _mixture(evidence: FloatArray) -> FloatArray:

@@ -59,6 +59,7 @@ class WarmStart(CoordinateDescent):
     name: ClassVar[str] = "warm-start"
     settings: ClassVar[type[Settings] | None] = WarmStartSettings
     allocates: ClassVar[bool] = False
+    rate_is_known: ClassVar[bool] = False
     events: ClassVar[frozenset[str]] = frozenset()
     attacked_by: ClassVar[Attack] = Attack.RELEASES
 

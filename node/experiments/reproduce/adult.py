@@ -37,6 +37,8 @@ ADULT: dict[str, Any] = {
 }
 """Changes of every run: the task, and the regularisation of the baselines."""
 PRIVATE: dict[str, Any] = {"privacy.mechanism": "gamma-norm", "privacy.delta": DELTA, "privacy.clip": 1.0}
+SMALL = ("data.agents=3", "clock.updates=6")
+"""Overrides of the small form of a figure."""
 _OWN_NAMESPACE = "node.experiments.reproduce.published"
 
 

@@ -20,6 +20,7 @@ from node.experiments.reproduce.adult import (
     DATA,
     MAJORITY,
     MAJORITY_ERROR,
+    SMALL,
     Baseline,
     Run,
     baseline,
@@ -224,19 +225,19 @@ def _final_panels(sweep: Sweep, measure: str) -> list[Panel]:
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def _settings(_: Request, methods: Sequence[str], alphas: Sequence[float]) -> list[Setting]:
+def _settings(request: Request, methods: Sequence[str], alphas: Sequence[float]) -> list[Setting]:
     return [
         Setting((name, reading, alpha), census(), ADULT | method(name, reading, alpha))
         for name in methods
         for reading in (PUBLISHED, TRULY)
-        for alpha in alphas
+        for alpha in request.few(alphas)
     ]
 
 
 def convergence(name: str, title: str, paper: str, methods: Sequence[str], alphas: Sequence[float]) -> Figure:
     """A figure of the loss by round."""
     settings = partial(_settings, methods=methods, alphas=alphas)
-    return Figure(name, title, paper, settings, _convergence, data=DATA)
+    return Figure(name, title, paper, settings, _convergence, data=DATA, small=SMALL)
 
 
 def trade_off(
@@ -248,10 +249,12 @@ def trade_off(
     )
     settings = partial(_settings, methods=(method,), alphas=alphas)
     reduce = partial(_trade_off, printed=printed, errors=errors)
-    return Figure(name, f"privacy-accuracy trade-off of {method.upper()}", paper, settings, reduce, data=DATA)
+    return Figure(
+        name, f"privacy-accuracy trade-off of {method.upper()}", paper, settings, reduce, data=DATA, small=SMALL
+    )
 
 
 def final(name: str, title: str, paper: str, measure: str, alphas: Sequence[float]) -> Figure:
     """A figure of the last model's loss or error over alpha."""
     settings = partial(_settings, methods=("dvp", "pvp"), alphas=alphas)
-    return Figure(name, title, paper, settings, partial(_final, measure=measure), data=DATA)
+    return Figure(name, title, paper, settings, partial(_final, measure=measure), data=DATA, small=SMALL)

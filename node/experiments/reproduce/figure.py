@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from node.configuration.reading import set_value
 from node.configuration.sections import Configuration
@@ -25,8 +25,19 @@ from node.experiments.trial import Trial, configured, play, seeded
 PUBLISHED, TRULY, OPEN = "as published", "truly private", "no privacy"
 
 
+_Level = TypeVar("_Level")
+
+
 class FigureError(ValueError):
     """A figure that is not known, or a request that it cannot serve; one line."""
+
+
+class UnusedOverride(FigureError):
+    """An ``override`` that no run of a figure can use."""
+
+    def __init__(self, message: str, override: str) -> None:
+        super().__init__(message)
+        self.override = override
 
 
 @dataclass(frozen=True)
@@ -71,7 +82,8 @@ class Request:
     """How a figure is to be made.
 
     ``seeds`` is the number of runs of each setting (None: the figure's own default for the world); ``overrides`` are
-    ``section.key=value`` for every run; ``folder`` is where runs over processes have their folders.
+    ``section.key=value`` for every run; ``folder`` is where runs over processes have their folders. ``small`` asks for
+    the small form: it shows that the figure can be made, and its numbers show nothing else.
     """
 
     world: str
@@ -79,10 +91,15 @@ class Request:
     overrides: tuple[str, ...]
     folder: Path
     tell: Callable[[str], None] = lambda _: None
+    small: bool = False
 
     def runs(self, twin: int) -> int:
         """How many runs of each setting to make, where ``twin`` is the default in the twin."""
         return self.seeds or (twin if self.world == "twin" else 1)
+
+    def few(self, values: Sequence[_Level]) -> Sequence[_Level]:
+        """The levels of what a figure varies: in the small form the first and the last alone."""
+        return [values[0], values[-1]] if self.small and len(values) > 2 else values
 
     def given(self, section: str) -> dict[str, Any]:
         """The overrides of one section, by key."""
@@ -136,7 +153,7 @@ class Figure:
     ``data`` describes the ``data.path`` that it needs, None where it needs none; the data set ``bundled`` comes with
     the examples and needs none either. ``runs`` is the default number of runs of each setting in the twin. Overrides of
     ``reads`` choose the settings themselves; ``accepts`` names the sections and settings that matter where not all of
-    them do.
+    them do. ``small`` are the overrides of the small form.
     """
 
     name: str
@@ -149,6 +166,7 @@ class Figure:
     bundled: str | None = None
     reads: tuple[str, ...] = ()
     accepts: tuple[str, ...] | None = None
+    small: tuple[str, ...] = ()
 
     def shown(
         self,

@@ -41,7 +41,16 @@ class _Penalties(Settings):
     growths: Sequence[float]
 
 
-class _AlphaARound:
+class _Printed:
+    """Noise that the paper states, in place of noise that a total buys."""
+
+    @classmethod
+    def own_noise(cls, learning: Mapping[str, Any]) -> bool:  # noqa: ARG003
+        """No: a purchase would put other noise in the place of the printed one."""
+        return False
+
+
+class _AlphaARound(_Printed):
     """Spends ``alpha`` a round, as printed, whatever the configured total."""
 
     @staticmethod
@@ -85,7 +94,7 @@ class PublishedPrimal(_AlphaARound, PrimalPerturbation):
     name: ClassVar[str] = "pvp as published"
 
 
-class GivenRates(PenaltyPerturbation):
+class GivenRates(_Printed, PenaltyPerturbation):
     """PP with the noise rates alpha_i(t) of Zhang, Khalili and Liu (2018), section 5.2, all agents the same.
 
     ``parameters``: ``alpha`` the first rate, ``alpha_growth`` a factor a round. What a round costs follows from the

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.configuration.refusals import ConfigurationError
 from node.experiments.reproduce import paper000, paper002
-from node.experiments.reproduce.figure import Figure, FigureError, Reproduction, Request, Setting, overridden
+from node.experiments.reproduce.figure import (
+    Figure,
+    FigureError,
+    Reproduction,
+    Request,
+    Setting,
+    UnusedOverride,
+    overridden,
+)
 from node.experiments.reproduce.paper001 import comparison, figure1
 from node.experiments.reproduce.paper003 import figures as paper003
 from node.experiments.reproduce.paper004 import figure1 as descent
@@ -39,10 +48,74 @@ def reproduce(name: str, request: Request) -> Reproduction:
     """
     figure = FIGURES.get(name)
     if figure is None:
-        raise FigureError(f"figure {name}: not known; accepted are {', '.join(FIGURES)}")
-    settings = planned(figure, request)
-    made = figure.reduce(figure, request, settings)
-    return replace(made, notes=[*made.notes, *_partly_used(settings, request)])
+        raise FigureError(f"figure {name}: not known; accepted are {', '.join((*FIGURES, *papers()))}")
+    wanted = in_form(figure, request)
+    settings = planned(figure, wanted)
+    made = figure.reduce(figure, wanted, settings)
+    small = [f"A small form ({', '.join(figure.small)}): only the full one can be compared with the paper."]
+    return replace(made, notes=[*made.notes, *_partly_used(settings, request), *(small if request.small else ())])
+
+
+def in_form(figure: Figure, request: Request) -> Request:
+    """The request with the overrides of the figure's small form, if that is wanted; those of the request hold."""
+    if not request.small:
+        return request
+    given = {overridden(override) for override in request.overrides}
+    small = tuple(override for override in figure.small if overridden(override) not in given)
+    return replace(request, seeds=request.seeds or 1, overrides=(*small, *request.overrides))
+
+
+def papers() -> tuple[str, ...]:
+    """The names of the papers, each of which stands for all its figures."""
+    return tuple(dict.fromkeys(name.partition("/")[0] for name in sorted(FIGURES)))
+
+
+def of_paper(paper: str, request: Request) -> dict[str, Request]:
+    """The request for each figure of ``paper``: with those of the overrides that the figure can use.
+
+    Raises
+    ------
+    FigureError
+        If a figure lacks its data, or if no figure can use one of the overrides.
+    """
+    figures = [figure for name, figure in FIGURES.items() if name.partition("/")[0] == paper]
+    found = {figure.name: _usable(figure, request) for figure in figures}
+    for override in request.overrides:
+        if not any(override in wanted.overrides for wanted in found.values()):
+            raise FigureError(
+                f"{paper}: --set {override} would change nothing in any of its figures; "
+                f"sottovoce reproduce {figures[0].name} --set {override} says why"
+            )
+    return found
+
+
+def _usable(figure: Figure, request: Request) -> Request:
+    """The request without the overrides that the figure cannot use."""
+    error = _refusal(figure, request)
+    while error is not None:
+        suspects = [error.override] if isinstance(error, UnusedOverride) else request.overrides
+        without = [
+            replace(request, overrides=tuple(o for o in request.overrides if o != suspect))
+            for suspect in suspects
+            if suspect in request.overrides
+        ]
+        if not without:
+            raise error
+        refusals = [_refusal(figure, left) for left in without]
+        best = refusals.index(None) if None in refusals else 0
+        if refusals[best] is not None and not isinstance(error, UnusedOverride):
+            raise error
+        request, error = without[best], refusals[best]
+    return request
+
+
+def _refusal(figure: Figure, request: Request) -> UnusedOverride | ConfigurationError | None:
+    """Why one of the overrides does not fit the figure; None where all do."""
+    try:
+        planned(figure, in_form(figure, request))
+    except (UnusedOverride, ConfigurationError) as error:
+        return error
+    return None
 
 
 def planned(figure: Figure, request: Request) -> list[Setting]:
@@ -51,7 +124,9 @@ def planned(figure: Figure, request: Request) -> list[Setting]:
     Raises
     ------
     FigureError
-        If the figure lacks its data, or if no run can use one of the overrides.
+        If the figure lacks its data.
+    UnusedOverride
+        If no run can use one of the overrides.
     """
     paths = [overridden(override) for override in request.overrides]
     given = request.given("data")
@@ -70,10 +145,11 @@ def planned(figure: Figure, request: Request) -> list[Setting]:
     for override, path in zip(request.overrides, paths, strict=True):
         why = refusals[path]
         if why is not None:
-            raise FigureError(
+            raise UnusedOverride(
                 f"{figure.name}: --set {override} would change nothing: {why}; "
                 f"this figure can use {', '.join(_changeable(figure, settings, request.world))}, "
-                "and settings of these sections that it leaves at their defaults"
+                "and settings of these sections that it leaves at their defaults",
+                override,
             )
     return settings
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,12 @@ from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray
 from coordinator_free.settings import SettingError
 from node.configuration.reading import from_table
+from node.dealing.preparation import prepare
+from node.experiments.reproduce.adult import ADULT, CAPACITY, census, published
 from node.experiments.reproduce.published import GivenRates, OwnPenalties, PublishedDual
-from node.experiments.trial import in_twin, seeded
+from node.experiments.trial import configured, in_twin, seeded
+from node.folder.shard import setting as folder_setting
+from tests.helpers.paper_data import adult_folder
 from tests.helpers.tables import public
 
 RECORDS, DIMENSION = 40, 3
@@ -174,3 +179,25 @@ def test_the_grid_is_part_of_every_sensitivity() -> None:
     charge = WarmStart(setting(WARM, multipliers, "gaussian", 8)).charge(0)
     assert charge is not None
     assert charge.sensitivity == pytest.approx(2.0 / RECORDS + math.sqrt(DIMENSION) * GRID, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["PublishedDual", "PublishedPrimal"])
+@pytest.mark.parametrize("alpha", [0.1, 1.0])
+def test_a_run_as_published_has_the_printed_noise_and_not_what_a_total_buys(
+    kind: str, alpha: float, tmp_path: Path
+) -> None:
+    census_of = census(3, updates=4)
+    census_of["data"]["path"] = str(adult_folder(tmp_path / "adult", 60, 20))
+    made = prepare(seeded(configured(census_of, ADULT | published(kind, alpha=alpha)), 0))
+    numbers = made.public(0)
+    assert numbers.multipliers == pytest.approx([1.0 / alpha] * 4)
+    assert "largest_jacobian" not in numbers.learning
+
+
+def test_given_rates_are_charged_alike_in_a_run(tmp_path: Path) -> None:
+    census_of = census(3, updates=4, shared=True)
+    census_of["data"]["path"] = str(adult_folder(tmp_path / "adult", 60, 20))
+    made = prepare(seeded(configured(census_of, ADULT | published("GivenRates", alpha=2.0)), 0))
+    charge = GivenRates(folder_setting(made.rows(0), made.public(0), bytes(32))).charge(3)
+    assert charge is not None
+    assert 1.0 / charge.multiplier == pytest.approx(round_cost(2.0, 0.5, 2, 20, CAPACITY, 1.0 / 3), rel=1e-9)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,12 @@ from node.experiments.reproduce.dual_and_primal import LOSS_OFF_SCALE
 from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, Reproduction, Request
 from node.experiments.reproduce.paper001.figure1 import DISTANCE
 from node.experiments.reproduce.paper003 import figures as paper003
+from node.experiments.reproduce.paper003 import settings as paper003_settings
 from node.experiments.reproduce.paper004 import figure1, figure4, settings, table1
 from node.experiments.reproduce.registry import FIGURES, reproduce
+from tests.helpers.command import run_cli
 from tests.helpers.documents import conforms
-from tests.helpers.paper_data import small_overrides
+from tests.helpers.paper_data import adult_folder, small_overrides
 
 Make = Callable[[str], Reproduction]
 ALIKE = {f"paper003/figure{number}" for number in (4, 6, 8, 10, 13, 15)}
@@ -38,6 +41,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(paper003, "EPSILONS", (0.01, 0.05, 0.25))
                 patch.setattr(paper003, "UNEVEN", (1.0, 3.0, 9.0))
+                patch.setattr(paper003_settings, "RANDOM_ROUNDS", 2_000)
                 few = {key: changes | {"clock.updates": 30} for key, changes in figure1.METHODS.items()}
                 patch.setattr(figure1, "METHODS", few)
                 known[name] = reproduce(name, Request("twin", 1, small_overrides(name, folder), folder))
@@ -341,3 +345,18 @@ def test_accuracy_over_epsilon_and_unevenness(make: Make) -> None:
         assert made.title.endswith(", breast-cancer")
         assert sum("weighting by size gains" in line for line in made.findings) == 4, "two readings, two measures"
         assert sum("gap goes" in line for line in made.findings) == (2 if name == "figure1" else 0)
+
+
+@pytest.mark.slow
+def test_a_paper_is_all_of_its_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = adult_folder(tmp_path / "adult", 60, 20)
+    words = ["--small", "--world", "twin", "--set", f"data.path={path}", "--out", str(tmp_path / "out"), "--json"]
+    assert run_cli("reproduce", "paper002", *words) in (0, None)
+    printed = json.loads(capsys.readouterr().out)
+    conforms(printed, "paper")
+    assert [made["figure"] for made in printed["figures"]] == [name for name in FIGURES if name.startswith("paper002/")]
+    for made in printed["figures"]:
+        conforms({"version": 1, **made}, "reproduction")
+        place = tmp_path / "out" / made["figure"].partition("/")[2]
+        assert json.loads((place / "reproduction.json").read_text())["rows"] == made["rows"]
+        assert list(place.glob("*.png"))

@@ -11,7 +11,7 @@ import pytest
 from node.cli import main
 from node.configuration.refusals import ConfigurationError
 from node.experiments.reproduce.figure import FigureError, Request, Setting
-from node.experiments.reproduce.registry import FIGURES, planned, reproduce
+from node.experiments.reproduce.registry import FIGURES, in_form, of_paper, planned, reproduce
 from tests.helpers.paper_data import adult_folder, small_overrides
 
 OTHER = {
@@ -113,3 +113,29 @@ def test_only_the_bundled_data_need_no_path(tmp_path: Path) -> None:
     with pytest.raises(FigureError, match=r"needs --set data\.path=FOLDER"):
         planned(FIGURES["paper003/figure1"], Request("twin", 1, ("data.source=adult",), tmp_path))
     assert planned(FIGURES["paper003/figure1"], Request("twin", 1, ("data.source=breast-cancer",), tmp_path))
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_the_small_form_is_small_and_gives_way_to_what_is_asked(figure: str, tmp_path: Path) -> None:
+    made = FIGURES[figure]
+    assert made.small, "each figure has a small form"
+    of_data = tuple(o for o in small_overrides(figure, tmp_path) if o.startswith(("data.path", "data.source")))
+    request = Request("twin", None, of_data, tmp_path, small=True)
+    wanted = in_form(made, request)
+    assert wanted.seeds == 1
+    assert len(planned(made, wanted)) <= len(planned(made, replace(wanted, small=False)))
+    path, _, _ = made.small[0].partition("=")
+    asked = replace(request, overrides=(*request.overrides, f"{path}={OTHER.get(path, '5')}"))
+    assert not set(made.small[:1]) & set(in_form(made, asked).overrides)
+
+
+def test_a_whole_paper_gives_each_figure_the_overrides_that_it_can_use(tmp_path: Path) -> None:
+    films = f"data.path={tmp_path}"
+    plan = of_paper("paper004", Request("twin", 1, (films, "learning.mu=3.0"), tmp_path, small=True))
+    assert list(plan) == [name for name in FIGURES if name.startswith("paper004/")]
+    assert plan["paper004/table1"].overrides[0] == films
+    assert plan["paper004/figure1"].overrides == ("learning.mu=3.0",)
+    with pytest.raises(FigureError, match=r"paper004: --set privacy\.epsilon=1 would change nothing in any"):
+        of_paper("paper004", Request("twin", 1, (films, "privacy.epsilon=1"), tmp_path))
+    with pytest.raises(FigureError, match=r"needs --set data\.path=FOLDER"):
+        of_paper("paper004", Request("twin", 1, (), tmp_path))

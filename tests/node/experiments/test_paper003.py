@@ -18,12 +18,18 @@ from coordinator_free.problem.objective import LocalProblem
 from node.cli import main
 from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, FigureError, Request
 from node.experiments.reproduce.paper003 import figures as paper003
+from node.experiments.reproduce.paper003 import settings
 from node.experiments.reproduce.paper003.findings import gains, grows_with_epsilon, similar, steady
 from node.experiments.reproduce.paper003.runs import CENTRAL, MAJORITY, UNBOUNDED, Deal, Found
 from node.experiments.reproduce.paper003.settings import CONVEXITY, sources
 from node.experiments.reproduce.registry import planned, reproduce
 from tests.helpers.averages_networks import problems
 from tests.helpers.places import ROOT
+
+
+@pytest.fixture(autouse=True)
+def few_random_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "RANDOM_ROUNDS", 2_000)
 
 
 def request(tmp_path: Path, *overrides: str, seeds: int = 1) -> Request:
@@ -52,6 +58,33 @@ def test_the_curators_noise_is_that_of_the_composition() -> None:
     drawn = curated.noisy_descent(local, 0.1, 1e-3, clip=1.0, step=1.0, steps=1, random=random)
     exact = 0.4 * local[0].gradient(np.zeros(600)) + 0.6 * local[1].gradient(np.zeros(600))
     assert np.std(drawn + exact) == pytest.approx(noise_deviation(0.1, 1e-3, 1.0, 100, 1), rel=0.1)
+
+
+def test_a_descent_on_random_records_reaches_the_minimum_without_noise_and_clips() -> None:
+    local = [replace(p, regularisation=0.05) for p in problems(3, [20, 50, 30])]
+    pooled = curated.everybody(local, 5.0)
+    found = curated.random_round_descent(
+        local, clip=1.0, deviation=0.0, steps=60_000, reach=math.log(2.0), random=np.random.default_rng(1)
+    )
+    least = pooled.value(pooled.minimiser())
+    assert pooled.value(found) - least < 0.05 * (pooled.value(np.zeros(3)) - least)
+    clipped = curated.random_round_descent(
+        local, clip=1e-9, deviation=0.0, steps=100, reach=math.log(2.0), random=np.random.default_rng(1)
+    )
+    assert 0.0 < np.linalg.norm(clipped) < 1e-4
+
+
+def test_the_noise_of_a_descent_on_random_records_is_the_printed_one() -> None:
+    """One step: 600 coordinates, a tenth off has probability 1e-3; gradients are clipped to nothing."""
+    deviation = curated.random_round_deviation(0.5, 1e-3, 2.0, 100)
+    assert deviation == pytest.approx(2.0 * math.sqrt(math.log(1e5) * math.log(1e3)) / 0.5)
+    [local] = problems(1, [100], dimension=600)
+    drawn = curated.random_round_descent(
+        [local], clip=1e-12, deviation=deviation, steps=1, reach=math.log(2.0), random=np.random.default_rng(0)
+    )
+    smoothness = 0.25 + 2.0 * local.regularisation
+    step = math.sqrt(2.0 * math.log(2.0) / (smoothness * 600 * deviation**2))
+    assert np.std(drawn) == pytest.approx(step * deviation, rel=0.1)
 
 
 def test_the_noisy_average_moves_by_what_its_true_epsilon_assumes_and_loses_more_than_is_printed() -> None:
@@ -112,7 +145,7 @@ def test_every_row_says_for_whom_its_epsilon_is_true(tmp_path: Path, monkeypatch
     monkeypatch.setattr(paper003, "EPSILONS", (0.25,))
     made = reproduce("paper003/figure1", request(tmp_path, "data.source=breast-cancer", "data.agents=4", seeds=2))
     rows = {row["method"]: row for row in made.rows}
-    assert len(made.rows) == len(rows) == 12
+    assert len(made.rows) == len(rows) == 13
     for row in made.rows:
         assert row["data"] == "breast-cancer"
         assert 0.0 <= row["accuracy"] <= 1.0
@@ -122,6 +155,9 @@ def test_every_row_says_for_whom_its_epsilon_is_true(tmp_path: Path, monkeypatch
         assert rows[name]["reading"] == PUBLISHED
         assert rows[name]["true heard"] > rows[name]["true result"] > rows[name]["claimed"] == 0.25
     assert [rows["centralised noisy descent"][key] for key in ("true heard", "true result")] == [UNBOUNDED, 0.25]
+    on_random = rows["centralised descent on random records"]
+    assert on_random["true heard"] == UNBOUNDED
+    assert on_random["true result"] != on_random["claimed"] == 0.25
     average = rows["noisy average of minimisers"]
     assert average["true heard"] == UNBOUNDED
     assert average["true result"] == pytest.approx(0.25 * math.sqrt(10) / 4, rel=0.05)
@@ -140,7 +176,7 @@ def test_every_row_says_for_whom_its_epsilon_is_true(tmp_path: Path, monkeypatch
     drawn = {series.label: series.y for series in accuracy.series}
     assert drawn["WD-DP (as published)"] == [rows["WD-DP"]["accuracy"]]
     assert drawn["WD-DP (truly private)"] == [rows["WD-DP, releases seen"]["accuracy"]]
-    assert len(drawn) == 9, "all methods but two that are levels, and one for the table alone"
+    assert len(drawn) == 10, "all methods but two that are levels, and one for the table alone"
 
 
 def test_two_parties_have_no_masked_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +257,7 @@ def test_own_data_make_every_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for name in ("figure1", "figure2"):
         made = reproduce(f"paper003/{name}", wanted)
         assert {row["data"] for row in made.rows} == {"csv"}
-        assert len(made.rows) == 12, "u = 9 is for the larger data sets"
+        assert len(made.rows) == 13, "u = 9 is for the larger data sets"
     with pytest.raises(FigureError, match=r"data\.row_scaling: rows may have norm 1\.73205, and this figure needs 1"):
         reproduce("paper003/figure1", request(tmp_path, *wanted.overrides, "data.row_scaling=none"))
 

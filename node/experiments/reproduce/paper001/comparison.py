@@ -18,6 +18,7 @@ from node.experiments.reproduce.adult import (
     DATA,
     DELTA,
     MAJORITY_ERROR,
+    SMALL,
     Baseline,
     Run,
     baseline,
@@ -107,7 +108,7 @@ def _compared(request: Request, table: Mapping[str, Any], alpha: float, own_rele
     truly = _truly(request.agents(table["data"]["agents"]), own_release_penalty)
     return printed + [
         Setting((TRULY, name, epsilon), table, {**changes, "privacy.epsilon": epsilon})
-        for epsilon in EPSILONS
+        for epsilon in request.few(EPSILONS)
         for name, changes in truly.items()
     ]
 
@@ -236,6 +237,7 @@ def _comparison(
         partial(_compare, alpha=alpha, rounds=table["clock"]["updates"]),
         runs=runs,
         data=DATA,
+        small=SMALL,
     )
 
 

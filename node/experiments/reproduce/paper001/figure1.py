@@ -111,4 +111,5 @@ FIGURE = Figure(
     _schedules,
     _without_privacy,
     data=DATA,
+    small=("data.agents=5", "clock.updates=6"),
 )

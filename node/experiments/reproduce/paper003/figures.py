@@ -20,8 +20,8 @@ from typing import Any
 from node.experiments.charts import Panel, Series
 from node.experiments.reproduce.figure import OPEN, PUBLISHED, Figure, Reproduction, Request, Setting
 from node.experiments.reproduce.paper003.findings import findings
-from node.experiments.reproduce.paper003.runs import ALONE, CENTRAL, MAJORITY, PATHAK, POOLED, places
-from node.experiments.reproduce.paper003.settings import CONVEXITY, DELTA, RUNS, STEPS, settings, table
+from node.experiments.reproduce.paper003.runs import ALONE, CENTRAL, MAJORITY, PATHAK, POOLED, RANDOM, places
+from node.experiments.reproduce.paper003.settings import CONVEXITY, DELTA, RANDOM_ROUNDS, RUNS, STEPS, settings, table
 
 EPSILONS = (0.01, 0.05, 0.1, 0.25)
 UNEVEN = (1.0, 3.0, 5.0, 7.0, 9.0)
@@ -33,6 +33,7 @@ LINES = {
     "descent in step, masked sums": 4,
     CENTRAL: 5,
     ALONE: 6,
+    RANDOM: 7,
 }
 """The colour of each method, for every observer. The noisy average of minimisers is in the table alone: its noise would
 set the scale of every picture."""
@@ -60,7 +61,8 @@ def _notes(runs: int) -> list[str]:
         "true heard, true result: the epsilon that holds for an eavesdropper on each party's release, and for an "
         "observer of the result alone; - where no release can be received, or where that observer knows less than the "
         "other.",
-        f"{CENTRAL}: the parties hand their records over, so epsilon holds only for an observer of its model. {PATHAK} "
+        f"{CENTRAL}: the parties hand their records over, so epsilon holds only for an observer of its model. "
+        f"{RANDOM}: so too (Zhang et al. 2017); n^2 rounds, at most {RANDOM_ROUNDS:,}. {PATHAK} "
         "(Pathak et al. 2010) hides the parties' unnoised models by encryption. Masked sums need three parties.",
     ]
 
@@ -108,13 +110,13 @@ def _lines(rows: Sequence[Mapping[str, Any]], over: str, value: str) -> list[Ser
 
 def _over_epsilon(request: Request, *, parties: int) -> list[Setting]:
     """Parties of random sizes; ``parties`` is their number by default."""
-    at = [({"privacy.epsilon": epsilon}, {"epsilon": epsilon}) for epsilon in EPSILONS]
+    at = [({"privacy.epsilon": epsilon}, {"epsilon": epsilon}) for epsilon in request.few(EPSILONS)]
     return settings(request, table(parties, split="random"), at)
 
 
 def _over_unevenness(request: Request, *, parties: int, epsilon: float) -> list[Setting]:
     """The level of non-average u = n_max / n_min at one epsilon."""
-    at = [({"privacy.epsilon": epsilon, "data.ratio": u}, {"u": u}) for u in UNEVEN]
+    at = [({"privacy.epsilon": epsilon, "data.ratio": u}, {"u": u}) for u in request.few(UNEVEN)]
     return settings(request, table(parties, split="ratio"), at)
 
 
@@ -130,6 +132,7 @@ def _figure(number: int, title: str, paper: str, plan: Plan, **reduced: Any) -> 
         "folders kddcup99, adult, bank, breast-cancer, credit-card",
         bundled="breast-cancer",
         reads=("data.path", "data.source"),
+        small=("data.agents=4",),
     )
 
 

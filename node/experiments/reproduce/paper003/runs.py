@@ -6,22 +6,26 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import log
 from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
 
 from coordinator_free.privacy.observer import truth
+from coordinator_free.privacy.random_records import random_record_epsilon
 from coordinator_free.problem import baselines
 from coordinator_free.problem import trusted_party as curated
 from coordinator_free.release import FloatArray
 from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, FigureError, Request, Setting
+from node.experiments.reproduce.paper003 import settings as defaults
 from node.experiments.reproduce.paper003.settings import CLIP, CONVEXITY, DELTA, METHODS, REGULARISATION, STEPS
 from node.experiments.trial import Trial
 
 UNBOUNDED = "unbounded"
 """For an eavesdropper that receives a model without noise."""
 CENTRAL, PATHAK = "centralised noisy descent", "noisy average of minimisers"
+RANDOM = "centralised descent on random records"
 MAJORITY, POOLED, ALONE = "majority class", "no privacy, pooled", "each alone, nothing said"
 
 
@@ -145,6 +149,7 @@ class Deal:
         """The baselines, each with the epsilon that it truly has, and for which observer."""
         trial = self._trial
         central = curated.noisy_descent(trial.problems, epsilon, DELTA, clip=CLIP, step=1.0, steps=STEPS, random=random)
+        self._add_random_rounds(found, epsilon, random)
         scale = curated.output_perturbation_scale(trial.problems, epsilon, CONVEXITY)
         average = self._average + random.laplace(scale=scale, size=self._pooled.dimension)
         true = curated.output_perturbation_epsilon(epsilon, DELTA, len(trial.records), len(average))
@@ -155,6 +160,16 @@ class Deal:
         majority = found.setdefault(MAJORITY, Found(OPEN, heard=0.0, result=0.0))
         label = 1.0 if self._pooled.y.mean() > 0 else -1.0
         majority.accuracy.append(float(np.mean(np.concatenate([y for _, y in trial.tests]) == label)))
+
+    def _add_random_rounds(self, found: dict[str, Found], epsilon: float, random: np.random.Generator) -> None:
+        records = self._pooled.records
+        steps = min(records**2, defaults.RANDOM_ROUNDS)
+        deviation = curated.random_round_deviation(epsilon, DELTA, CLIP, records)
+        model = curated.random_round_descent(
+            self._trial.problems, clip=CLIP, deviation=deviation, steps=steps, reach=log(2.0), random=random
+        )
+        true = random_record_epsilon(deviation / (2.0 * CLIP), records, steps, DELTA)
+        self._add(found, RANDOM, Found(PUBLISHED, heard=UNBOUNDED, result=true), model)
 
     def _add(self, found: dict[str, Found], method: str, empty: Found, models: FloatArray) -> None:
         """Score one model (p,), or one of each party (m, p)."""

@@ -17,6 +17,10 @@ STEPS, CLIP, REGULARISATION, CONVEXITY = 1000, 1.0, 0.01, 0.1
 """Local steps as published, the clipping norm, lambda m_i, and the convexity of the noisy average (not printed)."""
 
 
+RANDOM_ROUNDS = 300_000
+"""Of the descent on random records at most; it is printed with n^2, which large data sets do not finish."""
+
+
 @dataclass(frozen=True)
 class Source:
     """A data set: its files, its folders where all lie together, the smallest party, the largest u."""

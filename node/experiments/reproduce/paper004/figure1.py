@@ -11,7 +11,7 @@ import numpy as np
 from coordinator_free.problem import baselines
 from node.experiments.charts import Panel, Series
 from node.experiments.reproduce.figure import OPEN, Figure, Reproduction, Request, Setting, mean
-from node.experiments.reproduce.paper004.settings import MU, Objective, synthetic, task
+from node.experiments.reproduce.paper004.settings import MU, SMALL, Objective, synthetic, task
 from node.experiments.trial import Trial
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -129,4 +129,5 @@ FIGURE = Figure(
     _settings,
     _reduce,
     runs=2,
+    small=SMALL,
 )

@@ -14,6 +14,7 @@ from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, Figure, Re
 from node.experiments.reproduce.paper004.settings import (
     HONEST,
     MU,
+    SMALL,
     Objective,
     alone_scores,
     honest_warm_start,
@@ -172,6 +173,7 @@ FIGURES = [
         partial(_settings, start=key),
         _reduce,
         runs=2,
+        small=SMALL,
     )
     for name, key, start, paper in (
         (

@@ -12,6 +12,7 @@ from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, Figure, Re
 from node.experiments.reproduce.paper004.scores import Line, Scores
 from node.experiments.reproduce.paper004.settings import (
     DIMENSIONS,
+    SMALL,
     SMOOTHINGS,
     alone_scores,
     honest,
@@ -107,4 +108,5 @@ FIGURE = Figure(
     "(a plot; no numbers in the text)",
     _settings,
     _reduce,
+    small=SMALL,
 )

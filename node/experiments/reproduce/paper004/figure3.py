@@ -11,6 +11,7 @@ from node.experiments.charts import Panel
 from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, Figure, Reproduction, Request, Setting
 from node.experiments.reproduce.paper004.scores import Line, Scores
 from node.experiments.reproduce.paper004.settings import (
+    SMALL,
     alone_scores,
     honest,
     notes,
@@ -91,4 +92,5 @@ FIGURE = Figure(
     _settings,
     _reduce,
     runs=5,
+    small=SMALL,
 )

@@ -11,7 +11,7 @@ from node.dealing.preparation import prepare
 from node.experiments.charts import Panel
 from node.experiments.reproduce.figure import PUBLISHED, TRULY, Figure, Reproduction, Request, Setting
 from node.experiments.reproduce.paper004.scores import Line, Scores
-from node.experiments.reproduce.paper004.settings import DIMENSIONS, L1, alone_scores, synthetic, task
+from node.experiments.reproduce.paper004.settings import DIMENSIONS, L1, SMALL, alone_scores, synthetic, task
 from node.experiments.trial import Trial, seeded
 
 BUDGETS = (10.0, 1.0, 0.5)
@@ -82,4 +82,5 @@ FIGURE = Figure(
     _reduce,
     runs=3,
     accepts=("data", "learning.regularisation"),
+    small=SMALL[:-1],
 )

@@ -69,6 +69,9 @@ def smoothing(epsilon: float, prior: str) -> dict[str, Any]:
     }
 
 
+SMALL = ("data.agents=8", "data.test_points=10", "data.records=[10,20]", "topology.gamma=3.0")
+"""Overrides of the small form of a figure."""
+
 SMOOTHINGS = {"graph smoothing": "shared", "graph smoothing, prior by coordinate": "per-coordinate"}
 
 

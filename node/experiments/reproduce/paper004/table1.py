@@ -155,4 +155,5 @@ FIGURE = Figure(
     _settings,
     _reduce,
     data="the folder of MovieLens-100K",
+    small=("topology.neighbours=4", "data.dimension=4"),
 )

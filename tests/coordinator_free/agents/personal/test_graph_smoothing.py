@@ -9,7 +9,8 @@ import pytest
 from scipy.linalg import expm
 
 from coordinator_free.agents.personal.signatures import verification_key
-from coordinator_free.agents.personal.smoothing import kernel, minimise_under, smooth
+from coordinator_free.agents.personal.smoothing import kernel, smooth
+from coordinator_free.agents.registry import algorithm
 from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.problem.losses import LOGISTIC, SQUARED
 from coordinator_free.release import Release
@@ -61,17 +62,6 @@ def test_the_own_release_does_not_steer_the_own_prior(regular) -> None:
     if one.gammas[0] == two.gammas[0]:
         assert two.mean[4] == pytest.approx(one.mean[4], abs=1e-12)
     assert np.abs(two.mean - one.mean).max() > 1e-3
-
-
-def test_the_finish_is_the_mode_under_the_prior() -> None:
-    from coordinator_free.problem.objective import LocalProblem
-
-    random = np.random.default_rng(1)
-    problem = LocalProblem(random.normal(size=(9, 4)), np.sign(random.normal(size=9)), LOGISTIC, 3.0)
-    mean, variance = random.normal(size=4), random.uniform(0.1, 2.0, 4)
-    found = minimise_under(problem, mean, variance)
-    gradient = problem.loss.gradient(found, problem.x, problem.y) * 9 + (found - mean) / variance
-    assert np.abs(gradient).max() < 1e-10
 
 
 def agents(team, network, made, updates: int = 30, mechanism: str = "gaussian", **learning):
@@ -179,6 +169,39 @@ def test_bad_settings_are_refused(regular, problems, team) -> None:
         agents(team, network, made, prior="flat")
     with pytest.raises(SettingError, match=r"learning\.model_norm = 0"):
         agents(team, network, made, model_norm=0)
+
+
+@pytest.mark.parametrize("unit", [0.01, 1.0, 100.0])
+def test_models_of_any_scale_come_out_in_their_own(unit: float, regular, team) -> None:
+    """With a fixed norm of 4 labels of 0.01 gave models of 4: the error was hundreds of times the labels."""
+    from coordinator_free.problem.objective import LocalProblem
+
+    network, random = regular(12, 3), np.random.default_rng(0)
+    truth, made, tests = np.array([1.0, -2.0, 0.5]), [], []
+    for _ in range(12):
+        x = random.uniform(-0.5, 0.5, (30, 3))
+        y = unit * (x @ truth + 0.3 * random.normal(size=30))
+        made.append(LocalProblem(x[:20], y[:20], SQUARED, 0.01))
+        tests.append((x[20:], y[20:]))
+    facts = {"agents": 12, "edges": [list(edge) for edge in network.edges], "finish": True, "relays": 2}
+    private = {"mechanism": "gaussian", "multipliers": np.array([2.0]), "clip": 0.5 * unit, "row_bound": 0.9}
+    team_of = team("graph-smoothing", network, made, updates=30, learning=facts, **private)
+    finishes = run_asynchronous(team_of, network, rate=1.0, seed=0).finishes
+
+    def error(models) -> float:
+        pairs = zip(models, tests, strict=True)
+        return float(np.mean([np.mean((x @ model - y) ** 2) for model, (x, y) in pairs])) / unit**2
+
+    nothing = error(np.zeros((12, 3)))
+    assert error(finishes) < 0.35 * nothing
+    assert error([agent.model for agent in team_of]) < nothing
+
+
+def test_what_cannot_work_is_foreseen(regular) -> None:
+    foresee, network = algorithm("graph-smoothing").foresee, regular(12, 3)
+    assert foresee({"loss": "squared", "finish": True}, 20, network) == ()
+    assert "needs somewhat more than 12" in foresee({"loss": "squared", "finish": True}, 11, network)[0]
+    assert foresee({"loss": "squared", "finish": False}, 20, network)[0].startswith("learning.finish = false")
 
 
 def twice(team, network, made, updates: int = 60, **learning):
