@@ -27,6 +27,10 @@ from coordinator_free.release import FloatArray
 LEVEL = 1e-3
 """A correct run is flagged at most this often."""
 
+POWER = 0.9
+"""The probability with which a test finds the deviation that it is said to find."""
+
+_MOST_TESTS = 9
 _ROWS_FOR_ALL_PAIRS = 20_000
 
 _LENGTHS = (GammaNorm.name, ObjectivePerturbation.name)
@@ -174,9 +178,14 @@ def _scale_of_all(rows: Sequence[NoiseRow]) -> NoiseTest:
     """Sums of Gamma(k, 1) are Gamma(sum k, 1): one test for all releases together."""
     parts = np.array([_statistic(row) for row in rows])
     statistic, shape = parts.sum(axis=0)
-    return NoiseTest(
-        "scale of all", _two_sided(statistic, shape), f"{_measured(rows, statistic, shape)} of the charged"
-    )
+    detail = f"{_measured(rows, statistic, shape)} of the charged; {_found(rows, shape)} of it or less would be found"
+    return NoiseTest("scale of all", _two_sided(statistic, shape), f"{detail} with {POWER:.0%}")
+
+
+def _found(rows: Sequence[NoiseRow], shape: float) -> str:
+    """The largest scale, below the charged one, that the test of all releases finds with probability `POWER`."""
+    critical = special.gammaincinv(shape, 0.5 * LEVEL / _MOST_TESTS)
+    return _measured(rows, float(critical), float(special.gammaincinv(shape, POWER)))
 
 
 def _scale_of_each(rows: Sequence[NoiseRow], by_agent: _Places) -> NoiseTest:

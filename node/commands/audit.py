@@ -145,8 +145,9 @@ def _capture(capture: CaptureReport) -> str:
 
 def _noise(noise: NoiseReport) -> str:
     if noise.releases == 0:
-        return "nothing to test"
-    return _verdict(noise.ok, f"{noise.releases} releases inverted, p = {noise.p_value:.2g} over all tests")
+        return "[yellow]not tested[/], see the notes" if noise.not_tested else "nothing to test"
+    scale = next((f"; scale {test.detail}" for test in noise.tests if test.name == "scale of all"), "")
+    return _verdict(noise.ok, f"{noise.releases} releases inverted, p = {noise.p_value:.2g} over all tests{scale}")
 
 
 def _others(found: Audit) -> list[tuple[str, str]]:

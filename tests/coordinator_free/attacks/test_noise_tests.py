@@ -49,6 +49,19 @@ def test_correct_runs_are_not_flagged_more_often_than_stated(name, p):
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
+def test_the_smallest_deviation_that_is_said_to_be_found_is_found(name):
+    """60 runs at the stated scale: fewer than 45 found has probability below 1e-3 at a power of 90%."""
+    [scale] = [test for test in examine(correct(name, 0)).tests if test.name == "scale of all"]
+    factor = float(scale.detail.split("; ")[1].split(" ")[0])
+    assert 0.5 < factor < 0.95
+    found = 0
+    for seed in range(60):
+        rows = correct(name, seed)
+        found += not examine([replace(row, noise=np.rint(factor * row.noise / GRID) * GRID) for row in rows]).ok
+    assert found >= 45
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
 def test_half_the_noise_is_flagged(name):
     rows = correct(name, 0)
     halved = [replace(row, noise=np.rint(row.noise / 2.0 / GRID) * GRID) for row in rows]
