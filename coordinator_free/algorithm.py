@@ -58,6 +58,8 @@ class Algorithm(Agent):
     needs_convex_loss: ClassVar[bool] = False
     finish_weight: ClassVar[str | None] = None
     """The setting of ``[learning]`` that weighs the free finish; None: the finish needs no weight."""
+    finishes_by_evidence: ClassVar[bool] = False
+    """Without that setting the evidence of the agent's own records weighs the finish."""
 
     uses_smoothness: ClassVar[bool] = True
     """Its steps rest on ``learning.smoothness``."""

@@ -63,6 +63,11 @@ def mechanism(name: str, sensitivity: float, multiplier: float, dimension: int) 
     raise MechanismError(f"privacy.mechanism = {name!r}; accepted: {', '.join(NORMS)}, or package.module:Class")
 
 
+def deviation(name: str, dimension: int) -> float:
+    """Standard deviation of one number of a family's noise, in units of its scale; 1 for a class of your own."""
+    return {"laplace": math.sqrt(2.0), "gamma-norm": math.sqrt(dimension + 1.0)}.get(name, 1.0)
+
+
 def from_description(description: Mapping[str, Any]) -> Mechanism:
     """The mechanism that `Mechanism.describe` described; raises `MechanismError` for anything else.
 

@@ -190,9 +190,6 @@ def _filled_in(learning: LearningSection, private: bool) -> LearningSection:
     changes: dict[str, Any] = {}
     if learning.smoothness is None and chosen.uses_smoothness:
         changes["smoothness"] = "bound" if private else "data"
-    unweighted = chosen.finish_weight == "finish_mu" and learning.get("finish_mu") is None
-    if learning.finish and unweighted and learning.get("mu") is not None:
-        changes["finish_mu"] = learning.get("mu")
     return learning.model_copy(update=changes)
 
 

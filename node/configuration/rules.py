@@ -61,10 +61,11 @@ def _mechanism_is_accepted(c: Configuration) -> str | None:
 def _finish_has_a_weight(c: Configuration) -> str | None:
     chosen = algorithm(c.learning.algorithm)
     weight = chosen.finish_weight
-    if c.learning.finish and weight is not None and not c.learning.get(weight):
-        needed = "learning.finish_mu or learning.mu" if weight == "finish_mu" else f"learning.{weight}"
-        return f"learning.finish = true: {chosen.name} needs {needed}, a number greater than 0"
-    return None
+    given = None if weight is None else c.learning.get(weight)
+    if not c.learning.finish or weight is None or given or (given is None and chosen.finishes_by_evidence):
+        return None
+    more = ", or none: then evidence weighs the finish" if chosen.finishes_by_evidence else ""
+    return f"learning.finish = true: {chosen.name} needs learning.{weight}, a number greater than 0{more}"
 
 
 def _mechanism_has_a_budget(c: Configuration) -> str | None:

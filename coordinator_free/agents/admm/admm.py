@@ -33,6 +33,7 @@ from coordinator_free.agents.checks import longer_row
 from coordinator_free.algorithm import Algorithm, Attack
 from coordinator_free.inbox import used
 from coordinator_free.privacy.mechanism import GRID, Mechanism, boxed
+from coordinator_free.problem.own_part import Received, around
 from coordinator_free.problem.solver import FIXED_STEPS, LocalSolver
 from coordinator_free.release import FloatArray, Release
 from coordinator_free.settings import AgentNumbers, NonNegative, Positive, SettingError, Settings
@@ -69,8 +70,8 @@ class AdmmSettings(Settings):
     """The dual step. Default: the first penalty."""
     regulariser: Literal["per-node", "shared"] = "per-node"
     """Whether every agent has ``rho``, or all together."""
-    kappa: NonNegative = 0.0
-    """Weighs the free finish around the time average."""
+    kappa: NonNegative | None = None
+    """Weighs the free finish around the time average. Default: evidence of the agent's own records weighs it."""
 
 
 class Admm(Algorithm):
@@ -82,6 +83,7 @@ class Admm(Algorithm):
     activation: ClassVar[Activation] = Activation.ROUNDS
     needs_convex_loss: ClassVar[bool] = True
     finish_weight: ClassVar[str | None] = "kappa"
+    finishes_by_evidence: ClassVar[bool] = True
     mechanisms: ClassVar[tuple[str, ...]] = ()
     carries_on: ClassVar[bool] = True
     releases_its_model: ClassVar[bool] = True
@@ -262,11 +264,12 @@ class Admm(Algorithm):
         return total / max(1, self._count + int(np.count_nonzero(fresh)))
 
     def finish(self) -> FloatArray | None:
-        """argmin  mean loss + kappa/2 |f - c|^2 around the time average c, with the agent's real data."""
-        if not self._numbers.finish:
-            return None
-        centre = self.time_average()
-        return LocalSolver(self._problem, 1.0).minimise(self._kappa, -self._kappa * centre, centre)
+        """argmin  mean loss + kappa/2 |f - c|^2 around the time average c, with the agent's real data.
+
+        Without ``kappa`` evidence weighs the average (`coordinator_free.problem.own_part`).
+        """
+        centre = Received.unknown(self.time_average())
+        return around(self._problem, centre, self._kappa) if self._numbers.finish else None
 
     def snapshot(self) -> dict[str, FloatArray]:
         own_last = -1 if self._own_last is None else self._own_last

@@ -41,6 +41,7 @@ from coordinator_free.privacy.mechanism import LARGEST_PLAIN, REACH, Mechanism, 
 from coordinator_free.privacy.mechanisms import Gaussian
 from coordinator_free.privacy.noise import Stream, standard_normal
 from coordinator_free.privacy.observer import OBSERVERS, shared_deviation
+from coordinator_free.problem.own_part import Received, around
 from coordinator_free.release import FloatArray, Release
 from topology.network import Network
 
@@ -61,6 +62,7 @@ class Aggregating(Algorithm):
     activation: ClassVar[Activation] = Activation.ROUNDS
     needs_clip: ClassVar[bool] = True
     finish_weight: ClassVar[str | None] = "kappa"
+    finishes_by_evidence: ClassVar[bool] = True
     observers: ClassVar[tuple[str, ...]] = OBSERVERS
     releases_models: ClassVar[bool] = False
     attacked_by: ClassVar[Attack] = Attack.AVERAGES
@@ -353,12 +355,15 @@ class Aggregating(Algorithm):
         return self._model
 
     def finish(self) -> FloatArray | None:
-        """argmin mean loss + kappa/2 |theta - average|^2 with the agent's real data; never released."""
-        if not self._numbers.finish:
-            return None
-        from coordinator_free.problem.solver import LocalSolver
+        """argmin mean loss + kappa/2 |theta - average|^2 with the agent's real data; never released.
 
-        return LocalSolver(self._problem, 1.0).minimise(self._kappa, -self._kappa * self._model, self._model)
+        Without ``kappa`` the prior around the average is weighed by evidence (`coordinator_free.problem.own_part`).
+        """
+        return around(self._problem, self._heard(), self._kappa) if self._numbers.finish else None
+
+    def _heard(self) -> Received:
+        """What the agent's model says of the common one, for the free finish."""
+        return Received.unknown(self._model)
 
     def charge(self, index: int) -> Mechanism | None:
         if not self._private or index < self._first:

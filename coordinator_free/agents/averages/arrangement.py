@@ -36,8 +36,8 @@ class AggregatingSettings(Settings):
     """Learning rate h; at most 2/L."""
     push_rounds: Count | None = None
     """Rounds of a push-sum, which needs them."""
-    kappa: NonNegative = 0.0
-    """Weighs the free finish around the average."""
+    kappa: NonNegative | None = None
+    """Weighs the free finish around the average. Default: evidence of the agent's own records weighs it."""
 
     def idle(self) -> Mapping[str, str]:
         if self.aggregation == "push-sum":

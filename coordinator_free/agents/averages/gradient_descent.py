@@ -14,6 +14,7 @@ the others too, and a neighbour may lead agents to different models.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
@@ -24,11 +25,14 @@ from annotated_types import Ge, Lt
 from coordinator_free.agent import Setting
 from coordinator_free.agents.averages.aggregating import Aggregating
 from coordinator_free.agents.averages.arrangement import AggregatingSettings
-from coordinator_free.privacy.families import NORMS
+from coordinator_free.privacy.families import NORMS, deviation
 from coordinator_free.privacy.mechanism import Mechanism, boxed
+from coordinator_free.privacy.observer import shared_deviation
+from coordinator_free.problem.own_part import Received, curvature
 from coordinator_free.problem.public_model import PublicModelSensitivity
 from coordinator_free.release import FloatArray
 from coordinator_free.settings import Settings
+from coordinator_free.theory.descent import mean_of_iterates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +54,7 @@ class GradientDescent(Aggregating):
     _iterate: FloatArray
     _velocity: FloatArray
     _kept: int
+    _deviations: FloatArray
 
     def __init__(self, setting: Setting) -> None:
         own = GradientDescentSettings.of(setting.learning)
@@ -99,6 +104,7 @@ class GradientDescent(Aggregating):
         return self._release_charge(moved / own, moved / total, multiplier)
 
     def _apply(self, stage: int, average: FloatArray) -> None:
+        self._deviations[stage] = self._deviation(stage)
         self._velocity = self._momentum * self._velocity + average
         self._iterate = boxed(self._iterate - self._step * self._velocity, self._reach)
         if not self._tail:
@@ -107,11 +113,39 @@ class GradientDescent(Aggregating):
             self._kept += 1
             self._model = self._model + (self._iterate - self._model) / self._kept
 
+    def _deviation(self, stage: int) -> float:
+        """Of the noise in each number of the average of gradients at the present iterate: a public number.
+
+        Agents with budgets of their own are taken to have this agent's multipliers.
+        """
+        if not len(self._setting.multipliers):
+            return 0.0
+        multiplier, sizes = float(self._setting.multipliers[stage]), np.array(self._sizes, dtype=np.float64)
+        filled = sizes > 0
+        if self._observer == "sum":
+            share = float((self._shares[filled] / sizes[filled]).max())
+            noisy, missing = self._numbers.noisy, self._numbers.missing
+            return shared_deviation(multiplier * self._moved.largest * share, noisy, missing) * math.sqrt(noisy)
+        each = self._shares[filled] / (sizes[filled] if self._observer == "releases" else sizes.sum())
+        moved = self._moved.at(self._iterate) if self._observer == "releases" else self._moved.largest
+        unit = deviation(self._setting.mechanism, self._setting.dimension)
+        return unit * multiplier * moved * math.sqrt(float(each @ each))
+
+    def _heard(self) -> Received:
+        """The model as a mean of noisy iterates, with the curvature that the agent's own records show."""
+        steps = np.arange(self._stages)
+        counted = 2 * steps >= self._stages - 1 if self._tail else steps == self._stages - 1
+        curvatures, basis = np.linalg.eigh(curvature(self._problem, self._model))
+        np.clip(curvatures, 0.0, 2.0 / self._step, out=curvatures)
+        found = mean_of_iterates(curvatures, self._step, self._momentum, counted / counted.sum())
+        return Received(self._model, basis, found.kept, self._deviations**2 @ found.weights**2)
+
     def snapshot(self) -> dict[str, FloatArray]:
         state = {
             "iterate": self._iterate.copy(),
             "velocity": self._velocity.copy(),
             "kept": np.array([float(self._kept)]),
+            "deviations": self._deviations.copy(),
         }
         return super().snapshot() | state
 
@@ -120,9 +154,11 @@ class GradientDescent(Aggregating):
         if state:
             self._iterate, self._velocity = np.array(state["iterate"]), np.array(state["velocity"])
             self._kept = int(state["kept"][0])
+            self._deviations = np.array(state.get("deviations", self._deviations))
 
     def _reset(self, next_index: int) -> None:
         super()._reset(next_index)
         self._iterate = np.zeros(self._setting.dimension)
         self._velocity = np.zeros(self._setting.dimension)
         self._kept = 0
+        self._deviations = np.zeros(self._stages)

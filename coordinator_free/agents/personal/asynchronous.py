@@ -19,8 +19,9 @@ from coordinator_free.agents.checks import checked
 from coordinator_free.agents.personal.present import Present
 from coordinator_free.algorithm import Algorithm
 from coordinator_free.inbox import used
+from coordinator_free.problem.own_part import Received, own_part
 from coordinator_free.release import FloatArray, Release
-from coordinator_free.settings import AgentNumbers, Positive, SettingError
+from coordinator_free.settings import AgentNumbers, Positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,16 +29,7 @@ class FinishNumbers(AgentNumbers):
     """Public numbers of an agent whose free finish is weighed by ``finish_mu``."""
 
     finish_mu: Positive | None = None
-    """Weight of the own loss in the free finish."""
-
-    @property
-    def pull(self) -> float | None:
-        """The weight of the free finish; None: there is none."""
-        if not self.finish:
-            return None
-        if self.finish_mu is None:
-            raise SettingError("learning.finish_mu is missing: learning.finish = true needs it")
-        return self.finish_mu
+    """Weight of the own loss in the free finish. None: evidence weighs it."""
 
 
 class Asynchronous(Algorithm):
@@ -46,13 +38,14 @@ class Asynchronous(Algorithm):
     activation: ClassVar[Activation] = Activation.POISSON
     newest_only: ClassVar[bool] = True
     finish_weight: ClassVar[str | None] = "finish_mu"
+    finishes_by_evidence: ClassVar[bool] = True
 
     def __init__(self, setting: Setting, charged: int) -> None:
         self._setting = checked(setting, charged)
         self._problem = self._setting.problem
-        numbers = FinishNumbers.of(setting.learning)
-        self._finish_mu = numbers.pull
-        self._present = Present(setting.weights, setting.neighbours, numbers.absent)
+        own = FinishNumbers.of(setting.learning)
+        self._finishes, self._finish_mu = own.finish, own.finish_mu
+        self._present = Present(setting.weights, setting.neighbours, own.absent)
         self._place = {j: k for k, j in enumerate(setting.neighbours)}
         self._models = np.zeros((len(setting.neighbours), setting.dimension))
         self._model = np.zeros(setting.dimension)
@@ -95,9 +88,14 @@ class Asynchronous(Algorithm):
         return self._model
 
     def finish(self) -> FloatArray | None:
-        """argmin  1/2 |theta - sum_j W_ij/D_ii Theta_j|^2 + finish_mu c_i L_i(theta), with the real, unclipped data."""
-        if self._finish_mu is None:
+        """argmin  1/2 |theta - sum_j W_ij/D_ii Theta_j|^2 + finish_mu c_i L_i(theta), with the real, unclipped data.
+
+        Without ``finish_mu`` evidence weighs the neighbours' mean (`coordinator_free.problem.own_part`).
+        """
+        if not self._finishes:
             return None
+        if self._finish_mu is None:
+            return own_part(self._problem, Received.unknown(self._mixture()))
         return self._problem.proximal(self._mixture(), self._finish_mu * self._setting.confidence)
 
     def snapshot(self) -> dict[str, FloatArray]:

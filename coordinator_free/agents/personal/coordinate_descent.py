@@ -37,7 +37,7 @@ class CoordinateDescentSettings(Settings):
     mu: Positive
     """Weight of the local losses against the graph's smoothness (Bellet et al. 2018, Eq. 2)."""
     finish_mu: Positive | None = None
-    """Of the free finish. Default: ``mu``."""
+    """Of the free finish. Default: evidence of the agent's own records weighs it."""
     start: Literal["zero", "local", "neighbours"] = "zero"
     """The first model. "neighbours": the mixture of what the neighbours have released; "local": the local model, only
     without privacy."""

@@ -24,13 +24,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.personal.asynchronous import FinishNumbers
 from coordinator_free.agents.personal.graph_smoothing import NOTHING, GraphSmoothing
 from coordinator_free.agents.personal.smoothing import Smoothed, kernel, smooth
 from coordinator_free.privacy.families import mechanism
 from coordinator_free.privacy.mechanism import GRID, Mechanism
 from coordinator_free.problem.losses import Squared
 from coordinator_free.problem.objective import LocalProblem
+from coordinator_free.problem.own_part import Received, own_part
 from coordinator_free.release import FloatArray
 from coordinator_free.settings import PARAMETER, Positive, SettingError, Settings
 from topology.network import Network, from_edges
@@ -41,7 +41,7 @@ class GraphSmoothingTwiceSettings(Settings):
     """Of graph smoothing in two rounds."""
 
     finish_mu: Positive | None = None
-    """Weight of the own loss in the free finish, which needs it."""
+    """Weight of the own loss in the free finish. Default: evidence of the agent's own records weighs it."""
     prior: Literal["shared", "per-coordinate"] = field(default="per-coordinate", metadata=PARAMETER)
     """Whether all coordinates have one gamma."""
     clip_2: Positive | None = field(default=None, metadata=PARAMETER)
@@ -67,13 +67,14 @@ class GraphSmoothingTwice(GraphSmoothing):
     settings: ClassVar[type[Settings] | None] = GraphSmoothingTwiceSettings
     allocates: ClassVar[bool] = True
     finish_weight: ClassVar[str | None] = "finish_mu"
+    finishes_by_evidence: ClassVar[bool] = True
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         if not isinstance(setting.problem.loss, Squared):
             raise SettingError(f'learning.loss = "{setting.problem.loss.name}": {self.name} accepts squared')
         own = GraphSmoothingTwiceSettings.of(setting.learning)
-        self._prior, self._finish_mu = own.prior, FinishNumbers.of(setting.learning).pull
+        self._prior, self._finish_mu = own.prior, own.finish_mu
         self._clip_1 = setting.clip
         self._clip_2 = own.clip_2 or (None if setting.clip is None else setting.clip / 2.0)
         self._moment = np.array(_Moment.of(setting.learning).second_moment, dtype=np.float64)
@@ -177,10 +178,15 @@ class GraphSmoothingTwice(GraphSmoothing):
         return self._estimates()[2] if self.finished else np.zeros(self._setting.dimension)
 
     def finish(self) -> FloatArray | None:
-        """argmin 1/2 |theta - mean|^2 + finish_mu c_i L_i(theta), ``mean`` by the others' releases; never released."""
-        if self._finish_mu is None:
+        """argmin 1/2 |theta - mean|^2 + finish_mu c_i L_i(theta), ``mean`` by the others' releases; never released.
+
+        Without ``finish_mu`` evidence weighs that mean (`coordinator_free.problem.own_part`).
+        """
+        if not self._numbers.finish:
             return None
         problem: LocalProblem = self._setting.problem
+        if self._finish_mu is None:
+            return own_part(problem, Received.unknown(self._estimates()[0]))
         return problem.proximal(self._estimates()[0], self._finish_mu * self._setting.confidence)
 
 

@@ -34,7 +34,7 @@ class PropagationSettings(AnchorSettings):
     mu: Positive
     """Weight of the anchors, or of the local losses, against the graph's smoothness."""
     finish_mu: Positive | None = None
-    """Of the free finish. Default: ``mu``."""
+    """Of the free finish. Default: evidence of the agent's own records weighs it."""
 
 
 class Propagation(Asynchronous):

@@ -113,7 +113,7 @@ def test_a_missing_section_is_named() -> None:
 def test_defaults_that_depend_on_other_settings() -> None:
     spoken = from_table(private())
     assert spoken.learning.smoothness == "bound"
-    assert spoken.learning.finish_mu == 20.0
+    assert spoken.learning.finish_mu is None  # evidence weighs the finish
     assert from_table(public()).learning.smoothness == "data"
     assert from_table(public(run={"seed": None})).run.seed is None
 

@@ -222,7 +222,7 @@ REFUSED = [
     ("graph-smoothing", {"learning.parameters.priorr": "shared"}, ["learning.parameters.prior?"]),
     ("coordinate-descent", {"learning.parameters": {"priorr": 1}}, ["learning.parameters"]),
     ("gradient-descent", {"learning.finish": True, "learning.finish_mu": 2.0}, ["learning.finish_mu", "warm-start"]),
-    ("gradient-descent", {"learning.finish": True}, ["learning.kappa"]),
+    ("gradient-descent", {"learning.finish": True, "learning.kappa": 0.0}, ["learning.kappa", "evidence"]),
     ("coordinate-descent", {"privacy.as_published": True}, ["privacy.as_published is not a known setting"]),
     ("admm", {"privacy.clip": 1.0}, ["privacy.clip = 1.0", "privacy.mechanism"]),
     ("pvp", {"clock.rate": 3.0}, ["clock.rate = 3.0", "coordinate-descent"]),
