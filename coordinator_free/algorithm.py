@@ -73,7 +73,7 @@ class Algorithm(Agent):
     mechanisms: ClassVar[tuple[str, ...] | None] = None
     """Families of noise that it accepts; None: every mechanism; empty: it has no private form."""
     observers: ClassVar[tuple[str, ...]] = ("releases",)
-    """Towards whom epsilon may hold: the values of ``privacy.observer`` that it accepts."""
+    """For which observers epsilon may hold: the values of ``privacy.observer`` that it accepts."""
     events: ClassVar[frozenset[str]] = frozenset()
     """Which of the events "join" and "leave" its agents can take part in."""
     carries_on: ClassVar[bool] = False

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from node.worlds.steps import RunFailure
     from sottovoce.budgets import Bought, calibrate, epsilon
     from sottovoce.configurations import configure, load
-    from sottovoce.logs import Heard, listen, log_table, read_log
+    from sottovoce.logs import ReceivedFrame, listen, log_table, read_log
     from sottovoce.running import run, run_async, watch
     from sottovoce.runs import Run, open_run
 
@@ -54,7 +54,6 @@ __all__ = [
     "Frame",
     "Gaussian",
     "Halt",
-    "Heard",
     "Hello",
     "Laplace",
     "LocalProblem",
@@ -63,6 +62,7 @@ __all__ = [
     "Manifest",
     "Mechanism",
     "Progress",
+    "ReceivedFrame",
     "Release",
     "Run",
     "RunFailure",
@@ -104,7 +104,7 @@ _PLACES = {
     "node.worlds.progress": ("Progress",),
     "sottovoce.budgets": ("Bought", "calibrate", "epsilon"),
     "sottovoce.configurations": ("configure", "load"),
-    "sottovoce.logs": ("Heard", "listen", "log_table", "read_log"),
+    "sottovoce.logs": ("ReceivedFrame", "listen", "log_table", "read_log"),
     "sottovoce.running": ("run", "run_async", "watch"),
     "sottovoce.runs": ("Run", "open_run"),
 }

@@ -26,7 +26,7 @@ LONGEST_PART = 64 << 20
 
 
 @dataclass(frozen=True)
-class Heard:
+class ReceivedFrame:
     """One frame, and the message in it.
 
     Attributes
@@ -47,7 +47,7 @@ class Heard:
     parts: tuple[bytes, ...]
 
 
-def read_log(path: Path | str) -> Iterator[Heard]:
+def read_log(path: Path | str) -> Iterator[ReceivedFrame]:
     """Read the frames of a traffic log one by one, in the order in which they were received.
 
     A log that is cut or damaged is read as far as it goes; `node.traffic.reader.TrafficLogReader` says what is missing.
@@ -58,7 +58,7 @@ def read_log(path: Path | str) -> Iterator[Heard]:
         At once, if the file is no traffic log.
     """
     reader = TrafficLogReader(path)
-    return (_heard(frame.time_ns, frame.parts) for frame in reader)
+    return (_received(frame.time_ns, frame.parts) for frame in reader)
 
 
 def log_table(path: Path | str) -> pa.Table:
@@ -74,7 +74,7 @@ def log_table(path: Path | str) -> pa.Table:
     return arrow_table(TrafficLogReader(path))
 
 
-async def listen(endpoints: Sequence[str]) -> AsyncIterator[Heard]:
+async def listen(endpoints: Sequence[str]) -> AsyncIterator[ReceivedFrame]:
     """Listen to agents or to a replay, and give each frame as it arrives; nothing is sent.
 
     The iteration ends when it is closed or its task is cancelled.
@@ -104,15 +104,15 @@ async def listen(endpoints: Sequence[str]) -> AsyncIterator[Heard]:
                 raise TransportError(f"cannot listen at {endpoint!r}: {error.strerror or error}") from None
         while True:
             parts = await socket.recv_multipart()
-            yield _heard(time.time_ns(), tuple(parts))
+            yield _received(time.time_ns(), tuple(parts))
     finally:
         socket.close(0)
         with contextlib.suppress(zmq.ZMQError):
             context.term()
 
 
-def _heard(time_ns: int, parts: tuple[bytes, ...]) -> Heard:
+def _received(time_ns: int, parts: tuple[bytes, ...]) -> ReceivedFrame:
     try:
-        return Heard(time_ns, decode(parts), None, parts)
+        return ReceivedFrame(time_ns, decode(parts), None, parts)
     except Refused as refused:
-        return Heard(time_ns, None, refused.reason, parts)
+        return ReceivedFrame(time_ns, None, refused.reason, parts)

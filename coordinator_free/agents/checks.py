@@ -27,7 +27,7 @@ def checked(setting: Setting, charged: int) -> Setting:
     """
     neighbours = np.asarray(setting.neighbours)
     if neighbours.size == 0:
-        raise SettingError(f"agent {setting.agent} has no neighbours: it can learn with nobody")
+        raise SettingError(f"agent {setting.agent} has no neighbours to learn with")
     if setting.weights.shape != neighbours.shape or not (np.diff(neighbours) > 0).all():
         raise SettingError(f"agent {setting.agent}: neighbours must be ascending, with one weight for each")
     columns = setting.problem.dimension

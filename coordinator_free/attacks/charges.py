@@ -78,7 +78,7 @@ def check_charges(
         before = bodies.setdefault(index, body)
         if before != body:
             findings.append(
-                f"agent {agent} release {index}: heard with two different bodies, its noise was drawn again"
+                f"agent {agent} release {index}: received with two different bodies, its noise was drawn again"
             )
             continue
         findings += _check_one(agent, release, covered, expected, follows=follows)

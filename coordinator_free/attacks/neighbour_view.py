@@ -45,7 +45,7 @@ _NOTHING = 1e-12
 class Step:
     """One release of one agent, the own release that it comes from (None: the start), and its mixture's sources.
 
-    ``sources``: (weight, release) of each neighbour that was heard.
+    ``sources``: (weight, release) of each neighbour from which one was received.
     """
 
     key: Key

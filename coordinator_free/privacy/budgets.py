@@ -67,5 +67,5 @@ def by_levels(agents: int, levels: Sequence[tuple[float, float]], random: np.ran
     counts[late] += 1
     dealt = np.repeat(epsilons, counts)
     if not (dealt > 0).any():
-        raise BudgetError("privacy.levels: every agent would opt out, and nobody would speak")
+        raise BudgetError("privacy.levels: every agent would opt out, so that no agent would send anything")
     return np.asarray(random.permutation(dealt))

@@ -12,7 +12,7 @@ Rules that hold here:
   shift of the innovations of a Kalman filter, in their deviations; several rounds add up exactly.
 - Two ways in which a replaced record may pull are looked at: always the same way, and the other way in each round. Two
   curvatures of the losses as well: none, and the public smoothness. A figure is the largest of the four.
-- No colluding, and nobody reads the links of others.
+- No colluding, and no agent reads the links of others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from topology.distance import depths
 from topology.network import Network
 
 ASSUMES: Final = (
-    "each link is read by its two ends only, and nobody but the operator reads the eavesdropper's log",
+    "each link is read by its two ends only, and only the operator reads the eavesdropper's log",
     "no agents pool what they received",
     "the update is linear: a loss without curvature (flat) or with the public smoothness everywhere (steep), unclipped",
     "every agent wakes once a round",

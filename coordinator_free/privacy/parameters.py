@@ -1,8 +1,8 @@
 """What releases cost in the parameters of other accountings: rho of zCDP, mu of Gaussian differential privacy.
 
-Both are for people who compose elsewhere. They add up over releases that are chosen in view of the earlier ones: rho
-itself, and the square of mu. A release whose noise is not Gaussian is converted from its epsilon at delta = 0, so its
-figures are upper bounds, and epsilon that is computed from them is larger than that of `accounting.total`.
+Both serve a composition outside this program. They add up over releases that are chosen in view of the earlier ones:
+rho itself, and the square of mu. A release whose noise is not Gaussian is converted from its epsilon at delta = 0, so
+its figures are upper bounds, and epsilon that is computed from them is larger than that of `accounting.total`.
 """
 
 from __future__ import annotations

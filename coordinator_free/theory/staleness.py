@@ -73,8 +73,8 @@ class Ages:
         self._neighbours = [np.array(own, dtype=np.int64) for own in neighbours]
         self._places = [{j: place for place, j in enumerate(own)} for own in neighbours]
         self._in_force = [np.full(len(own), _NOT_IN_FORCE, dtype=np.int64) for own in neighbours]
-        self._said = np.full(agents, -1, dtype=np.int64)
-        self._told: dict[tuple[int, int], int] = {}
+        self._newest = np.full(agents, -1, dtype=np.int64)
+        self._addressed: dict[tuple[int, int], int] = {}
         self._next = [0] * agents
         self._counts = np.zeros(0, dtype=np.int64)
         self._sums, self._numbers = np.zeros(agents), np.zeros(agents)
@@ -82,7 +82,7 @@ class Ages:
         """(agent, ages) of the last releases: array operations on one release's few ages would cost the most."""
         self._looked_at = (0.0, 0.0)
 
-    def hear(self, release: Release) -> None:
+    def receive(self, release: Release) -> None:
         """Take in one release; what names agents or indices that there are not is passed over."""
         i, index = release.sender, release.index
         if i >= len(self._neighbours) or index >= self._planned:
@@ -94,18 +94,18 @@ class Ages:
         for j, used in release.used:
             if used < self._planned and (place := places.get(j)) is not None:
                 in_force[place] = used
-        newest = self._said[self._neighbours[i]]
-        if self._told:
-            newest = np.maximum(newest, np.array([self._told.get((j, i), -1) for j in places], dtype=np.int64))
+        newest = self._newest[self._neighbours[i]]
+        if self._addressed:
+            newest = np.maximum(newest, np.array([self._addressed.get((j, i), -1) for j in places], dtype=np.int64))
         self._fresh.append((i, newest - in_force))
         if len(self._fresh) >= _TOGETHER:
             self._count()
         if release.recipient is None:
-            if index > self._said[i]:
-                self._said[i] = index
+            if index > self._newest[i]:
+                self._newest[i] = index
         else:
-            told = (i, release.recipient)
-            self._told[told] = max(self._told.get(told, -1), index)
+            pair = (i, release.recipient)
+            self._addressed[pair] = max(self._addressed.get(pair, -1), index)
 
     def _count(self) -> None:
         if not self._fresh:
@@ -146,5 +146,5 @@ def staleness(
     """The ages of a whole ``stream`` of (time, release), in any order; of equal times the first is first."""
     ages = Ages(neighbours, planned)
     for _, release in sorted(stream, key=lambda timed: timed[0]):
-        ages.hear(release)
+        ages.receive(release)
     return ages.staleness

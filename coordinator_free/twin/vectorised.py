@@ -7,7 +7,7 @@ Rules that hold here:
 - The numbers are those of `coordinator_free.twin.run.run_asynchronous` up to the order in which sums over records and
   neighbours are added, which differs from the linear algebra library's: 1e-12, not bit for bit. With privacy the noise
   is the very same; a value that lies on the edge between two points of the grid may round to the other one.
-- A release arrives at once. Nobody listens: only the models are kept.
+- A release arrives at once. Nothing is logged: only the models are kept.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ def ledgers(evidence: Evidence) -> Part[LedgerReport]:
     recording, run = evidence.recording, evidence.run
     found = list(recording.findings)
     found += [
-        f"agent {agent} release {index}: heard with two different bodies, its noise was drawn again"
+        f"agent {agent} release {index}: received with two different bodies, its noise was drawn again"
         for agent, index in recording.capture.redrawn
     ]
     found += [f"agent {agent}: its ledger went backwards" for agent in recording.capture.backwards]

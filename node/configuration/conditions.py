@@ -2,7 +2,7 @@
 
 Rules that hold here:
 - Quantities are written with their units; the resolved configuration holds seconds, bytes and bytes per second.
-- What nobody sets does nothing: without these settings every frame passes at once.
+- A setting that is not given does nothing: without these settings every frame passes at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``[[event]]``: a fault, when it happens, whom it hits, and how long it lasts.
+"""``[[event]]``: a fault, when it happens, which agents it hits, and how long it lasts.
 
 Rules that hold here:
 - Every partition and every pause ends: by itself, or by a later ``heal``.
@@ -63,7 +63,7 @@ class EventSection(BaseModel):
     lasting: PositiveSeconds | None = None
     """Of a join or leave: the agents come or go one after another, evenly over so many seconds."""
     start: Literal["zero", "neighbours"] | None = None
-    """From where those who join start: zeros, or the mixture of what their neighbours said last."""
+    """The model that a joining agent starts from: zeros, or the mixture of its neighbours' last releases."""
     restart: Seconds | None = None
     """Seconds after a kill; without it the agent stays dead. With ``rate`` their mean, of an exponential law."""
     rate: PerSecond | None = None

@@ -39,7 +39,7 @@ def dump(configuration: Configuration) -> str:
 
 
 def public_part(configuration: Configuration) -> dict[str, Any]:
-    """What all agents must agree on and anybody may read: no paths, no names, no seeds, nothing of one machine."""
+    """What all agents must agree on, in public: no paths, no names, no seeds, nothing of one machine."""
     document = used_settings(configuration)
     kept = ("source", "row_scaling", "centring", "as_published")
     return {

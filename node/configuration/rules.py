@@ -86,7 +86,7 @@ def _own_budgets_come_from_one_place(c: Configuration) -> str | None:
     if privacy.budgets is None and privacy.levels is None:
         return None
     if privacy.budgets is not None and privacy.levels is not None:
-        return "privacy.budgets and privacy.levels both say who has which budget: keep one of them"
+        return "privacy.budgets and privacy.levels both give agents their budgets: keep one of them"
     if any(len(level) != 2 for level in privacy.levels or []):
         return f"privacy.levels = {shown(privacy.levels)}: each should be [share of the agents, epsilon]"
     return None
@@ -167,13 +167,13 @@ def _events_end(c: Configuration) -> str | None:
             return f'event.{number}.fault = "{event.fault}": needs lasting, or a later event with fault = "heal"'
         if event.fault == "kill" and event.restart is None and c.network.on_silent == "wait" and _in_rounds(c):
             return (
-                f'event.{number}.fault = "kill": without restart everybody waits for ever in rounds; give restart, or '
+                f'event.{number}.fault = "kill": without restart all agents wait for ever in rounds; give restart, or '
                 'network.on_silent = "stop" or "carry-on"'
             )
     longest = outage(c.event)
     if longest > 0 and c.network.linger <= longest:
         return (
-            f"network.linger = {c.network.linger:g}: an event lasts {longest:g} s, and who has finished "
+            f"network.linger = {c.network.linger:g}: an event lasts {longest:g} s, and an agent that has finished "
             "must wait longer than that for its neighbours"
         )
     return None
@@ -194,8 +194,8 @@ def _members_can_change(c: Configuration) -> str | None:
             last = max(last, event.at + (event.lasting or 0.0))
     if last > 0 and c.network.linger <= last:
         return (
-            f"network.linger = {c.network.linger:g}: an agent joins after {last:g} s, and who has finished must wait "
-            "longer than that for its neighbours"
+            f"network.linger = {c.network.linger:g}: an agent joins after {last:g} s, and an agent that has finished "
+            "must wait longer than that for its neighbours"
         )
     return None
 

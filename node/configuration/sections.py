@@ -247,7 +247,7 @@ class Configuration(Section):
 
     @property
     def encrypted(self) -> bool:
-        """Whether only those who hold a key of the run can listen or speak."""
+        """Whether only holders of a key of the run can receive or send."""
         network = self.network
         if network.encryption is not None:
             return network.encryption

@@ -88,7 +88,7 @@ def _privacy(c: Configuration) -> dict[str, str]:
         able = ", ".join(name for name in KNOWN if len(algorithm(name).observers) > 1)
         found["observer"] = f"every listener sees each release of {chosen.name} (used by {able})"
     if c.data.source == "synthetic":
-        found["total_epsilon"] = "synthetic records are nobody's, so no registry adds up what runs spend on them"
+        found["total_epsilon"] = "synthetic records belong to no person, so no registry adds up what runs spend on them"
     for key in ("colluders", "dropouts"):
         if masked:
             found.pop(key, None)  # masks are made with and without noise

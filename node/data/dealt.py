@@ -69,7 +69,7 @@ class Dealt:
     second_moment: FloatArray | None = None
     """What is publicly known of the mean of x x^T, shape (p, p)."""
     sources: Sources | None = None
-    """The records as they were before everything; None where nobody owns them (synthetic)."""
+    """The records as they were before everything; None where they belong to no person (synthetic)."""
     digest: str = field(init=False)
     """sha256 over the shards' bytes and sizes: runs that deal the same data are found by it."""
 

@@ -60,7 +60,7 @@ def from_file(path: Path, names: Sequence[str], default: Own) -> list[Own]:
             raise BudgetError(f"{where}: delta = {share:g}; accepted: below 1")
         own[place] = (number, share)
     if not any(epsilon > 0 for epsilon, _ in own):
-        raise BudgetError(f"privacy.budgets = {path}: every agent opts out, and nobody would speak")
+        raise BudgetError(f"privacy.budgets = {path}: every agent opts out, so that no agent would send anything")
     return own
 
 

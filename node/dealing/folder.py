@@ -1,7 +1,7 @@
 """Dealing a run: data, graph and noise become one folder that agents start from.
 
 Rules that hold here:
-- Dealing is a process of its own, so that nobody who lives on has held the data.
+- Dealing is a short-lived process of its own: no long-lived process ever holds the data.
 - A folder is claimed, built under a temporary name and renamed (`node.dealing.place`): a half-made run never has the
   run's name.
 - Going on in an existing folder (``force``) touches no ledger: ledgers stay where they are, and only the same rows may
@@ -149,7 +149,7 @@ def _write(
 
 
 def _signers(configuration: Configuration, noise_secrets: Sequence[bytes], run: bytes) -> list[str]:
-    """The public keys by which agents check what others pass on; empty where nobody signs."""
+    """The public keys by which agents check what others pass on; empty where no agent signs."""
     if not algorithm(configuration.learning.algorithm).signs or not signatures.available():
         return []
     return [signatures.verification_key(secret, run).hex() for secret in noise_secrets]

@@ -1,4 +1,4 @@
-"""A picture of who may talk to whom: PNG or SVG, legible from a few agents to a million."""
+"""A picture of the graph: PNG or SVG, legible from a few agents to a million."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _agents_and_edges(figure: Figure, network: Network, facts: Facts, title: str
         marks.append(
             Line2D(
                 [], [], marker="o", linestyle="", markerfacecolor="white", markeredgecolor=WEAK, markeredgewidth=2,
-                label="cut agent: the others need it to hear of each other",
+                label="cut agent: without it the graph falls apart",
             )
         )  # fmt: skip
     if marks:
@@ -161,7 +161,7 @@ def _matrix_and_histogram(figure: Figure, network: Network, facts: Facts, title:
         extent=(0, network.agents, network.agents, 0),
         interpolation="nearest",
     )
-    left.set_title("who neighbours whom", color=INK)
+    left.set_title("neighbours", color=INK)
     left.set_xlabel("agent")
     left.set_ylabel("agent")
     square = f"{network.agents / _BINS:.0f}"

@@ -71,7 +71,8 @@ def fill(folder: Path, building: Path) -> None:
     Raises
     ------
     ConfigurationError
-        If somebody wrote into an empty folder meanwhile, or a ledger would be written over; nothing has changed then.
+        If another process wrote into an empty folder meanwhile, or a ledger would be written over; nothing has then
+        changed.
     """
     if is_run(folder):
         _replace(folder, building)

@@ -306,7 +306,7 @@ def _own_budgets(configuration: Configuration, dealt: Dealt, seed: int) -> tuple
     if silent and algorithm(configuration.learning.algorithm).activation is Activation.ROUNDS:
         raise ConfigurationError(
             f'learning.algorithm = "{configuration.learning.algorithm}": {agents_in_words(silent)} would opt out '
-            "(epsilon 0) and everybody wait for it in every round; use an asynchronous algorithm"
+            "(epsilon 0) and all agents wait for it in every round; use an asynchronous algorithm"
         )
     return tuple(own)
 

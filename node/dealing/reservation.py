@@ -2,7 +2,7 @@
 
 Rules that hold here:
 - The registry is what ``data.registry`` names, or lies beside the data file. Where that folder cannot be written, and
-  for published data, it lies beside the run's folder. Synthetic records are nobody's, and have none.
+  for published data, it lies beside the run's folder. Synthetic records belong to no person, and have none.
 - The registry is held from the first look until the run's folder is in its place, so that of two runs that are started
   at once the second sees the first.
 - Nothing was sent when a run is refused, and then nothing of it stays.
@@ -212,7 +212,7 @@ def _note(building: Path, document: dict[str, object]) -> None:
 
 def _entry(preparation: Preparation, plans: Sequence[Plan], run: str, folder: Path, digested: Digested) -> Entry:
     c = preparation.configuration
-    covered = c.private and not c.run.simulation  # anybody who has the manifest can compute the noise of a simulation
+    covered = c.private and not c.run.simulation  # the manifest is enough to compute the noise of a simulation
     budgets = [preparation.budget(agent) or (0.0, 0.0) for agent in range(preparation.agents)]
     return Entry(
         run=run,

@@ -57,7 +57,7 @@ def _promise(configuration: Configuration) -> dict[str, Any]:
     return {
         "levels": privacy.levels,
         "budgets": None if privacy.budgets is None else _content(Path(privacy.budgets)),
-        # Levels give every agent its epsilon, so that the total of the section is nobody's.
+        # Levels give every agent its epsilon, so that the total of the section is no agent's.
         "epsilon": None if privacy.levels else privacy.epsilon,
         "delta": privacy.delta or 0.0,
         "observer": privacy.observer,

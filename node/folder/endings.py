@@ -33,7 +33,7 @@ _OF_ANOTHER = re.compile(rf"({_STOPPED})?round \d+: |not ready after |stopped by
 
 
 class Failure(TypedDict):
-    """A process that did not finish: its name, its exit status (None: nobody noted one), and its last words."""
+    """A process that did not finish: its name, its exit status (None: none was noted), and its last words."""
 
     who: str
     status: int | None
@@ -80,7 +80,7 @@ def failures_of(folder: Path, expected: Iterable[int] = ()) -> list[Failure]:
     Returns
     -------
     list of Failure
-        In the order in which they ended; those that nobody noted come last.
+        In the order in which they ended; those that were not noted come last.
     """
     statuses: dict[int | str, int | None] = {
         name if name == EAVESDROPPER else int(name.removeprefix("agent-")): status

@@ -2,7 +2,7 @@
 
 Rules that hold here:
 - A private key lies in its owner's folder, mode 0600, and nowhere else: not in a manifest, log, configuration or error.
-- Public keys are lines of one file that everybody may read; no agent accepts messages from a key that is not in it.
+- Public keys are lines of one public file; no agent accepts messages from a key that is not in it.
 - Keys decide which processes may receive and send. What is released is protected by noise alone: an eavesdropper may
   have a key.
 """
@@ -35,7 +35,7 @@ class KeysError(ValueError):
 
 @dataclass(frozen=True)
 class Keys:
-    """What one process needs: its own pair, and the public keys of those it hears or is heard by (all Z85).
+    """What one process needs: its own pair, and the public keys of those it receives from and sends to (all Z85).
 
     ``agents`` has the public key of each agent it was asked for; ``eavesdropper`` is None where there is none.
     """
@@ -47,7 +47,7 @@ class Keys:
 
     @property
     def admitted(self) -> frozenset[bytes]:
-        """The public keys of all who may listen."""
+        """The public keys of all processes that may receive."""
         return frozenset(self.agents.values()) | ({self.eavesdropper} if self.eavesdropper is not None else set())
 
 

@@ -170,7 +170,7 @@ class Registry:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nobody else admits a run meanwhile."""
+        """No other process admits a run meanwhile."""
         descriptor = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)

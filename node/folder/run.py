@@ -1,4 +1,4 @@
-"""A run's folder, read as a whole: by whoever dealt the data, after the run. No agent ever does this."""
+"""A run's folder, read as a whole, after the run, on the machine that dealt the data. No agent ever does this."""
 
 from __future__ import annotations
 

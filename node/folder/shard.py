@@ -65,7 +65,7 @@ def write_shard(path: Path, rows: Rows, public: PublicNumbers) -> None:
 
 
 def read_shard(path: Path | str, secret: Path | str | None = None) -> ShardFile:
-    """Read a shard file, and the noise secret in the file ``secret``, which every private run needs to speak.
+    """Read a shard file, and the noise secret in the file ``secret``, which an agent of a private run needs.
 
     Raises `ShardError` if a file is missing or damaged, or if the rows are not those that the shard names.
     """

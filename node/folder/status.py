@@ -65,7 +65,7 @@ class StatusFile:
 
 @dataclass(frozen=True)
 class Overheard:
-    """What the eavesdropper has heard so far: distinct releases, frames, bytes, agents that are done.
+    """What the eavesdropper has received so far: distinct releases, frames, bytes, agents that are done.
 
     ``met`` counts the agents that it has been connected to, ``backwards`` those whose ledger went backwards.
     """

@@ -2,7 +2,7 @@
 
 Rules that hold here:
 - A file is written under a name of its own beside its place, and renamed when it is complete.
-- Nobody but its owner may read a file, unless the caller says otherwise.
+- Only its owner may read a file, unless the caller gives another mode.
 - An error names the file, also where the operating system does not (a full disk); an unfinished file is removed.
 """
 

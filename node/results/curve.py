@@ -1,4 +1,4 @@
-"""How a run converged, as anybody could follow it who heard every release and held the data to judge them by."""
+"""How a run converged, computed from every release in the log and from the data."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Curve:
 
 
 class CurveRecorder:
-    """Is told every release in the order in which it was heard. ``optimum`` (n, p) where the run has one.
+    """Receives every release in the order of the log. ``optimum`` (n, p) where the run has one.
 
-    Also keeps the mean of all releases, which needs nothing but listening.
+    Also keeps the mean of all releases, which needs nothing but the releases.
     """
 
     def __init__(self, run: RunFolder, judge: Loss, optimum: FloatArray | None, expected: int) -> None:
         self._run, self._judge, self._optimum = run, judge, optimum
         self._models = np.zeros((run.agents, run.manifest.dimension))
         self._every = max(1, expected // (POINTS if run.agents < MANY else POINTS_OF_MANY))
-        self.heard = 0
+        self.received = 0
         self._sum = np.zeros(run.manifest.dimension)
         self._floor = self._scale = 0.0
         if optimum is not None:
@@ -43,24 +43,24 @@ class CurveRecorder:
         self.curve = Curve()
         self._look()
 
-    def hear(self, sender: int, vector: FloatArray) -> None:
+    def receive(self, sender: int, vector: FloatArray) -> None:
         """Take in one release; those of another length than the models, or of unknown agents, are passed over."""
         if vector.shape != (self._models.shape[1],) or sender >= len(self._models) or not np.isfinite(vector).all():
             return
         self._models[sender] = vector
-        self.heard += 1
+        self.received += 1
         self._sum += vector
-        if self.heard % self._every == 0:
+        if self.received % self._every == 0:
             self._look()
 
     @property
     def released_average(self) -> FloatArray | None:
-        """The average over agents and rounds; None if nothing was heard."""
-        return self._sum / self.heard if self.heard else None
+        """The average over agents and rounds; None if there was no release."""
+        return self._sum / self.received if self.received else None
 
     def finished(self) -> Curve:
         """The curve up to the last release."""
-        if self.heard % self._every:
+        if self.received % self._every:
             self._look()
         return self.curve
 
@@ -70,7 +70,7 @@ class CurveRecorder:
             for model, rows in zip(self._models, self._run.rows, strict=True)
             if len(rows.y_test)
         ]
-        self.curve.releases.append(self.heard / self._run.agents)
+        self.curve.releases.append(self.received / self._run.agents)
         self.curve.metric.append(float(np.mean(scores)) if scores else float("nan"))
         if self._optimum is not None and self._scale > 0:
             self.curve.gap.append((self._objective(self._models) - self._floor) / self._scale)

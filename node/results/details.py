@@ -93,7 +93,7 @@ class Details:
     warnings: tuple[str, ...]
     earlier_runs: tuple[EarlierRun, ...]
     together: Together | None
-    """What all runs on the same records may have spent; None where nobody adds it up."""
+    """What all runs on the same records may have spent; None where no registry adds it up."""
     zero: Summary | None
     best_ridge: Summary | None
     best_ridge_multiple: float | None

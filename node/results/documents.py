@@ -25,7 +25,7 @@ from node.folder.spending import Spending
 from node.folder.watch import Watch, read_watch
 from node.results.curve import Curve
 from node.results.details import AgentColumns, CurvePoints, Details, Quarter
-from node.results.heard import Heard
+from node.results.logged import Logged
 from node.results.results import Duration, LinkCounts, Memory, ModelAges, NetworkCounts, Results, Wire
 from node.results.scores import Scores, mean_of, number
 
@@ -42,7 +42,7 @@ def results_of(
     run: RunFolder,
     scores: Scores,
     spending: Spending,
-    heard: Heard | None,
+    logged: Logged | None,
     counted: Sequence[Counted | None],
     optimum_gap: float | None,
 ) -> Results:
@@ -64,13 +64,13 @@ def results_of(
         epsilon=spending.as_results(),
         observers=_observers(run, spending),
         other_observers=_other_observers(run),
-        capture=heard.capture if heard is not None else None,
+        capture=logged.capture if logged is not None else None,
         wire=Wire(sum(count.bytes for count in counted if count is not None), dict(_dropped(counted))),
-        time=Duration(_ready(watch, counted), wall_s or (heard.seconds if heard else None)),
+        time=Duration(_ready(watch, counted), wall_s or (logged.seconds if logged else None)),
         memory=Memory(_memory(counted)),
         failures=tuple(failures),
         network=_network(counted, read_faults(run.folder)),
-        staleness=_staleness(heard.staleness if heard is not None else None),
+        staleness=_staleness(logged.staleness if logged is not None else None),
         public_assumptions=run.manifest.public_assumptions,
     )
 
@@ -79,7 +79,7 @@ def details_of(
     run: RunFolder,
     scores: Scores,
     spending: Spending,
-    heard: Heard | None,
+    logged: Logged | None,
     counted: Sequence[Counted | None],
     ridge: tuple[float, FloatArray] | None,
 ) -> Details:
@@ -100,10 +100,10 @@ def details_of(
         best_ridge=scores.summary("best_ridge"),
         best_ridge_multiple=ridge[0] if ridge is not None else None,
         quarters=_quarters(scores),
-        capture=heard.words if heard is not None else None,
+        capture=logged.words if logged is not None else None,
         releases_per_agent=mean_of(floats(sent)),
         bytes_per_agent=mean_of(floats(sizes)),
-        curve=None if heard is None or heard.curve is None else _curve(heard.curve, heard.ages),
+        curve=None if logged is None or logged.curve is None else _curve(logged.curve, logged.ages),
         agents=AgentColumns(
             name=run.manifest.names,
             records=tuple(int(m) for m in scores.records),

@@ -30,7 +30,7 @@ def convergence_figure(results: Results, details: Details) -> Figure | None:
             left.set_yscale("log")
         else:
             left.set_ylim(bottom=min(0.0, float(np.nanmin(gap))))
-        titled(left, "Relative gap to the optimum", "1 is where everybody starts, 0 is the objective's optimum")
+        titled(left, "Relative gap to the optimum", "1 is where all agents start, 0 is the objective's optimum")
         left.set_xlabel("releases per agent")
     right = axes[-1]
     right.plot(at, floats(curve.metric), color=COLOURS["together"], linewidth=2)
@@ -50,7 +50,7 @@ def convergence_figure(results: Results, details: Details) -> Figure | None:
 
 
 def gain_figure(results: Results, details: Details) -> Figure | None:
-    """Draw each agent's gain over learning alone, by its number of records; None where nobody knows that gain."""
+    """Draw each agent's gain over learning alone, by its number of records; None where that gain is not known."""
     agents, scores = details.agents, details.agents.scores
     kinds = [kind for kind in ("together", "finish") if kind in scores]
     if not kinds or "alone" not in scores:

@@ -82,7 +82,7 @@ def _gap(go: Any, details: Details) -> tuple[str, str, Any] | None:
     if spans_decades(np.array(curve.gap, dtype=np.float64)):
         figure.update_yaxes(type="log", exponentformat="power")
     figure.update_xaxes(title="releases per agent")
-    return "Relative gap to the optimum", "1 is where everybody starts, 0 is the objective's optimum", figure
+    return "Relative gap to the optimum", "1 is where all agents start, 0 is the objective's optimum", figure
 
 
 def _metric(go: Any, results: Results, details: Details) -> tuple[str, str, Any] | None:

@@ -1,4 +1,4 @@
-"""What a run bought its agents, computed after it in a process of its own by whoever dealt the data.
+"""What a run bought its agents, computed after it, on the machine that dealt the data, in a process of its own.
 
 Rules that hold here:
 - Every figure is on held-out rows, each agent by itself; an agent without any counts in no figure.
@@ -39,7 +39,7 @@ from node.processes import keep_private
 from node.results.attempts import Attempts
 from node.results.details import Details, write_details
 from node.results.documents import details_of, results_of
-from node.results.heard import listen
+from node.results.logged import read_logs
 from node.results.results import Results, write_results
 from node.results.scores import Scores
 
@@ -69,15 +69,15 @@ def score(folder: Path) -> tuple[Results, Details]:
         kinds["best_ridge"] = ridge[1]
 
     best = attempts.make("optimum", lambda: _optimum(run))
-    heard = attempts.make("what the log holds", lambda: listen(run, judge, best))
-    average = heard.released_average if heard is not None and _is_consensus(run) else None
+    logged = attempts.make("what the log holds", lambda: read_logs(run, judge, best))
+    average = logged.released_average if logged is not None and _is_consensus(run) else None
     if average is not None:
         kinds["released_average"] = _judged(judge, run.rows, [average] * run.agents)
     scores = Scores(run.records, judge.larger_is_better, kinds)
     spending = spent(folder)
     gap = attempts.make("gap to the optimum", lambda: _gap(run, together, best))
-    results = results_of(run, scores, spending, heard, counted, gap)
-    details = _noted(details_of(run, scores, spending, heard, counted, ridge), attempts)
+    results = results_of(run, scores, spending, logged, counted, gap)
+    details = _noted(details_of(run, scores, spending, logged, counted, ridge), attempts)
     write_results(folder, results)
     write_details(folder, details)
     settle(folder)

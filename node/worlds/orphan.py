@@ -78,8 +78,8 @@ def left_of(folder: Path) -> list[int]:
     zygote, started, _ = noted
     if started_at(zygote) is not None:
         return []  # it runs, or the number is another process's by now
-    everybody = (_process(int(name)) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 - procfs
-    return [p.pid for p in everybody if p is not None and p.session == zygote and p.started >= started]
+    processes = (_process(int(name)) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 - procfs
+    return [p.pid for p in processes if p is not None and p.session == zygote and p.started >= started]
 
 
 def _noted(folder: Path) -> tuple[int, int, Path | None] | None:

@@ -84,7 +84,7 @@ class Resumption:
             )
         if running_zygote(folder) is not None:
             raise ConfigurationError(f"{folder} still runs: see sottovoce status {folder}, or sottovoce stop {folder}")
-        end_left(folder)  # what lost its zygote serves nobody; its sockets go too
+        end_left(folder)  # processes without their zygote serve no run; their sockets go too
         held = [agent for agent in range(self.manifest.agents) if _is_held(folder, agent)]
         if held:
             raise ConfigurationError(

@@ -160,7 +160,7 @@ def test_a_killed_agent_started_again_goes_on_from_its_ledger(tmp_path: Path) ->
 
 def test_a_neighbour_that_never_starts_is_named_at_the_deadline(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    configuration = dealt(folder, table(network={"deadline": 12.0}))
+    configuration = dealt(folder, table(network={"deadline": 12.0, "linger": 1.0}))
     cluster = launcher.Cluster(folder, configuration, AGENTS)
     cluster.start(without=frozenset({4}))
     try:
@@ -198,7 +198,7 @@ def test_a_launcher_that_goes_before_it_read_what_it_was_told_leaves_nothing_beh
 
 def test_an_agent_without_its_ledger_refuses_to_speak(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    configuration = dealt(folder, table(network={"deadline": 2.0}))
+    configuration = dealt(folder, table(network={"deadline": 2.0, "linger": 1.0}))
     (agent_folder(folder, 2) / "ledger.jsonl").unlink()
     watch = watched(folder, configuration)
     words = {failure["who"]: " ".join(failure["last_words"]) for failure in watch.failures}

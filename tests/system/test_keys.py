@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from node.sockets.agent_sockets import Post
 from node.traffic.reader import TrafficLogReader
 from node.wire import EAVESDROPPER, Done, Receiver, encode, own_name
 from tests.helpers.clusters import AGENTS, dealt, final, ran, said, table, watched
+from tests.helpers.command import answered
 from tests.helpers.documents import conforms
 
 RUN = bytes(16)
@@ -233,7 +233,7 @@ def test_the_eavesdropper_on_its_own_hears_encrypted_links_with_its_key_and_not_
         (["--log", str(other), "--keys", str(folder), "7=tcp://127.0.0.1:1"], "no public key of agent-0007"),
         (["--log", str(other), "--keys", str(folder), "2=tcp://127.0.0.1:1"], "agent 2 has an endpoint already"),
     ):
-        refused = subprocess.run([*command, *numbered, *wrong], capture_output=True, text=True, check=False)
+        refused = answered("eavesdrop", "--json", *numbered, *wrong)
         assert refused.returncode == 2
         assert words in refused.stderr
         assert len(refused.stderr.splitlines()) == 1
@@ -296,8 +296,7 @@ def test_an_encrypted_cluster_learns_and_its_log_is_complete(encrypted_run: Path
     for agent in range(AGENTS):
         assert final(encrypted_run, agent)["received"] == 80
         assert final(encrypted_run, agent)["dropped_by_reason"] == {}
-    command = [sys.executable, "-m", "node.cli", "verify", str(encrypted_run)]
-    verified = subprocess.run(command, capture_output=True, text=True, check=False)
+    verified = answered("verify", encrypted_run)
     assert verified.returncode == 0, verified.stderr
 
 
@@ -326,7 +325,7 @@ def test_private_keys_are_in_no_other_file_of_the_run(encrypted_run: Path) -> No
 @pytest.mark.processes
 def test_an_agent_with_the_wrong_key_is_named_by_who_waits_for_it(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    configuration = dealt(run, table(network={**ENCRYPTED, "deadline": 12.0}))
+    configuration = dealt(run, table(network={**ENCRYPTED, "deadline": 12.0, "linger": 1.0}))
     key_path(run, 3).write_bytes(zmq.curve_keypair()[1])
     watch = watched(run, configuration)
     words = {failure["who"]: failure["last_words"][0] for failure in watch.failures}
@@ -339,8 +338,8 @@ def test_an_agent_with_the_wrong_key_is_named_by_who_waits_for_it(tmp_path: Path
 @pytest.mark.processes
 def test_the_keys_command_replaces_pairs_and_shows_public_keys_alone(folder: Path) -> None:
     before = {owner: key_path(folder, owner).read_bytes() for owner in (0, 1, 2, None)}
-    command = [sys.executable, "-m", "node.cli", "keys", str(folder), "--json"]
-    made = subprocess.run(command, capture_output=True, text=True, check=True)
+    made = answered("keys", folder, "--json")
+    assert made.returncode == 0
     conforms(json.loads(made.stdout), "keys")
     assert set(json.loads(made.stdout)) == {"agent-0000", "agent-0001", "agent-0002", "eavesdropper"}
     for owner, old in before.items():
@@ -350,7 +349,7 @@ def test_the_keys_command_replaces_pairs_and_shows_public_keys_alone(folder: Pat
         assert key_path(folder, owner).stat().st_mode & 0o777 == 0o600
     assert read_keys(folder, 0, [1]).agents[1].decode() == json.loads(made.stdout)["agent-0001"]
     (folder / PUBLIC_KEYS).unlink()
-    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    refused = answered("keys", folder, "--json")
     assert refused.returncode == 2
     assert "network.encryption" in refused.stderr
 
@@ -363,9 +362,8 @@ def test_parts_get_keys_without_being_asked(tmp_path: Path) -> None:
     written = tmp_path / "small.toml"
     written.write_text(dump(from_table(table())))
     run, parts = tmp_path / "run", tmp_path / "parts"
-    command = [sys.executable, "-m", "node.cli", "deal", str(written), "--out", str(run), "--parts", str(parts)]
     for _ in range(2):
-        subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ})
+        assert answered("deal", written, "--out", run, "--parts", parts).returncode == 0
     for agent in range(AGENTS):
         part = parts / f"agent-{agent:04d}"
         assert len(read_keys(part, agent, [(agent + 1) % AGENTS], eavesdropper=True).admitted) == 2

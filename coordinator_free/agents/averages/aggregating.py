@@ -1,7 +1,7 @@
 """What agents that agree on weighted sums in rounds have in common (Kang, Liu and Wang, without their server).
 
 A run is a sequence of *stages*. In each the agent contributes one vector; its aggregation (flood, push-sum or masked
-sum) spreads it in a fixed number of rounds; then everybody has the weighted average, and the next stage begins.
+sum) spreads it in a fixed number of rounds; then all agents have the weighted average, and the next stage begins.
 
 Rules that hold here:
 - Only the first message of a stage holds anything new of the agent's records, so it alone is charged. All that follows

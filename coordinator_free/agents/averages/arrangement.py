@@ -47,7 +47,7 @@ class AggregatingSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Observation(Settings):
-    """Towards whom epsilon holds, as ``[privacy]`` states."""
+    """For which observer epsilon holds, as ``[privacy]`` states."""
 
     observer: Literal["releases", "sum", "as_published"] = "releases"
     colluders: int = 0

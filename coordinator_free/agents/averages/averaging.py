@@ -7,7 +7,7 @@ Each agent makes one vector of its own records, the only release that is charged
 - ``local = "output-perturbation"`` or ``"objective-perturbation"``: the minimiser, perturbed once (see
   `coordinator_free.agents.personal.anchors`).
 
-The vectors' weighted average is everybody's model.
+The vectors' weighted average is the model of all agents.
 """
 
 from __future__ import annotations

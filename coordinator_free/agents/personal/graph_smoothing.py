@@ -5,15 +5,15 @@ short clips the mean of y x / |x|, whose sensitivity is 2 / m_i in L2. All later
 the same numbers, each once; an agent that has nothing to pass on releases its own again. So only release 0 is charged.
 
 The smoothing (`coordinator_free.agents.personal.smoothing`) is post-processing that any receiver could do. The free
-finish minimises the own loss under the prior that everybody else's releases make, and is not covered by epsilon.
+finish minimises the own loss under the prior that all other agents' releases make, and is not covered by epsilon.
 
 Rules that hold here:
-- Nothing waits for anybody: after ``updates`` releases an agent is finished, and works with what it knows by then.
+- No agent waits for another: after ``updates`` releases an agent is finished, and works with what it knows by then.
   With n agents, some more than n updates let every agent receive everything.
 - The graph and each release's noise are public; an origin or a deviation that no agent can have is ignored.
-- What an agent made of its data comes from that agent alone: nobody else's word counts for its own releases. Where the
-  run has keys of signatures (``signers``), a release counts only with the signature of its origin. Without them, of a
-  neighbour's releases only what came from that neighbour counts.
+- What an agent made of its data comes from that agent alone: no other agent's claim counts for its own releases. Where
+  the run has keys of signatures (``signers``), a release counts only with the signature of its origin. Without them,
+  of a neighbour's releases only what came from that neighbour counts.
 - Of another agent's release that arrives in two forms neither is used or passed on.
 """
 
@@ -251,7 +251,7 @@ class GraphSmoothing(Algorithm):
         return self._next >= self._setting.updates
 
     def _smoothed(self) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance of the own model, by everybody else's releases; each (p,)."""
+        """Mean and variance of the own model, by all other agents' releases; each (p,)."""
         mine = self._setting.agent
         silent = np.concatenate(([mine], np.zeros(self._setting.dimension + 1)))
         known = {mine: silent, **self._known}

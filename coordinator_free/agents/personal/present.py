@@ -7,7 +7,7 @@ Rules that hold here:
 - Which neighbours are present follows from the announced joins (public) and from the consumed releases alone. So a
   reader of what a release used knows its weights.
 - Nothing that a charge rests on depends on which neighbours are present: the step a = 1 / (1 + mu c_i L) has no D_ii.
-- Once everybody is present the weights are those of a network that was whole from the start, bit for bit.
+- Once all agents are present the weights are those of a network that was whole from the start, bit for bit.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _FLOOR = 1e-11
 
 @dataclass(frozen=True, eq=False)
 class Smoothed:
-    """For each agent and coordinate, from everybody else's releases: ``mean`` and ``variance``, shape (n, p).
+    """For each agent and coordinate, from all other agents' releases: ``mean`` and ``variance``, shape (n, p).
 
     ``with_own`` (n, p): the mean from all releases, the agent's own too. ``gammas``, shape (p,): the (expected) prior
     variance of each coordinate.

@@ -34,7 +34,7 @@ def test_levels_are_dealt_in_their_shares() -> None:
         ([(0.5, 1.0)], "add up to 1, not to 0.5"),
         ([(1.5, 1.0), (-0.5, 1.0)], "0 or more"),
         ([(1.0, -1.0)], "each epsilon"),
-        ([(1.0, 0.0)], "nobody would speak"),
+        ([(1.0, 0.0)], "no agent would send anything"),
         ([], "add up to 1"),
     ],
 )
@@ -59,7 +59,7 @@ def test_budgets_of_a_column(tmp_path: Path) -> None:
         ("agent,epsilon\n0,-1\n", "epsilon = '-1'"),
         ("agent,epsilon\n0,much\n", "epsilon = 'much'"),
         ("agent,epsilon,delta\n0,1,1\n", "delta = 1"),
-        ("agent,epsilon\n0,0\n1,0\n", "nobody would speak"),
+        ("agent,epsilon\n0,0\n1,0\n", "no agent would send anything"),
     ],
 )
 def test_columns_that_cannot_be_used(text: str, message: str, tmp_path: Path) -> None:

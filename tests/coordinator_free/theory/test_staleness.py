@@ -19,7 +19,7 @@ from topology.network import Network
 PAIR = [[1], [0]]
 
 
-def said(sender: int, index: int, *used: tuple[int, int], to: int | None = None) -> Release:
+def made(sender: int, index: int, *used: tuple[int, int], to: int | None = None) -> Release:
     return Release(sender, index, np.zeros(1), used, recipient=to)
 
 
@@ -30,56 +30,56 @@ def counts(releases: list[Release], neighbours: list[list[int]] = PAIR, planned:
 
 def test_a_model_used_again_is_older() -> None:
     # Agent 0 uses release 0 of agent 1 as soon as it is said, and still works with it after releases 1 and 2.
-    speech = [said(1, 0), said(0, 0, (1, 0)), said(1, 1, (0, 0)), said(1, 2, (1, 1)), said(0, 1, (0, 0))]
+    speech = [made(1, 0), made(0, 0, (1, 0)), made(1, 1, (0, 0)), made(1, 2, (1, 1)), made(0, 1, (0, 0))]
     # 0/0: age 0; 1/1: age 0 of agent 0; 1/2: still that, age 0; 0/1: 2 - 0 = 2.
     assert counts(speech) == [3, 0, 1]
 
 
 def test_of_several_used_the_last_is_in_force() -> None:
-    speech = [said(1, 0), said(1, 1), said(1, 2), said(0, 0, (1, 0), (1, 1))]
+    speech = [made(1, 0), made(1, 1), made(1, 2), made(0, 0, (1, 0), (1, 1))]
     assert counts(speech) == [0, 1]
 
 
 def test_a_neighbour_of_whom_nothing_was_used_has_no_age() -> None:
-    assert staleness([(0.0, said(0, 0)), (1.0, said(1, 0))], PAIR, 10) is None
+    assert staleness([(0.0, made(0, 0)), (1.0, made(1, 0))], PAIR, 10) is None
     # Agent 0 has two neighbours and used only one of them.
-    assert counts([said(1, 0), said(2, 0), said(0, 0, (1, 0))], [[1, 2], [0], [0]]) == [1]
+    assert counts([made(1, 0), made(2, 0), made(0, 0, (1, 0))], [[1, 2], [0], [0]]) == [1]
 
 
 def test_after_a_skipped_index_nothing_is_in_force() -> None:
-    speech = [said(1, 0), said(0, 0, (1, 0)), said(1, 1), said(0, 7), said(0, 8, (1, 1))]
+    speech = [made(1, 0), made(0, 0, (1, 0)), made(1, 1), made(0, 7), made(0, 8, (1, 1))]
     assert counts(speech) == [2]
 
 
 def test_a_listener_may_hear_the_neighbour_later_than_the_agent_did() -> None:
-    assert counts([said(0, 0, (1, 0)), said(1, 0)]) == [1]
+    assert counts([made(0, 0, (1, 0)), made(1, 0)]) == [1]
 
 
 def test_an_addressed_release_makes_older_only_what_its_recipient_has() -> None:
     star = [[1], [0, 2], [1]]
-    speech = [said(1, 0, to=0), said(1, 1, to=2), said(0, 0, (1, 0)), said(1, 2, to=0), said(0, 1, (0, 0))]
+    speech = [made(1, 0, to=0), made(1, 1, to=2), made(0, 0, (1, 0)), made(1, 2, to=0), made(0, 1, (0, 0))]
     assert counts(speech, star) == [1, 0, 1]
 
 
 def test_times_decide_the_order() -> None:
-    late = [(2.0, said(0, 0, (1, 0))), (0.0, said(1, 0)), (1.0, said(1, 1))]
+    late = [(2.0, made(0, 0, (1, 0))), (0.0, made(1, 0)), (1.0, made(1, 1))]
     found = staleness(late, PAIR, 10)
     assert found is not None
     assert found.counts.tolist() == [0, 1]
 
 
 def test_what_no_agent_can_have_said_is_passed_over() -> None:
-    speech = [said(1, 0), said(0, 0, (1, 0), (7, 3), (1, 10**12)), said(1, 10**12), said(9, 0), said(0, 1)]
+    speech = [made(1, 0), made(0, 0, (1, 0), (7, 3), (1, 10**12)), made(1, 10**12), made(9, 0), made(0, 1)]
     assert counts(speech) == [2]
 
 
 def test_figures_of_a_distribution() -> None:
     ages = Ages(PAIR, 1000)
-    ages.hear(said(1, 0))
-    ages.hear(said(0, 0, (1, 0)))  # age 0
+    ages.receive(made(1, 0))
+    ages.receive(made(0, 0, (1, 0)))  # age 0
     for index in range(1, 100):
-        ages.hear(said(1, index))
-        ages.hear(said(0, index))  # ages 1 to 99
+        ages.receive(made(1, index))
+        ages.receive(made(0, index))  # ages 1 to 99
     found = ages.staleness
     assert found is not None
     assert found.ages == 100
@@ -89,7 +89,7 @@ def test_figures_of_a_distribution() -> None:
     assert math.isnan(found.means[1])
     assert ages.mean_since() == pytest.approx(49.5)
     assert math.isnan(ages.mean_since())
-    ages.hear(said(0, 100, (1, 99)))
+    ages.receive(made(0, 100, (1, 99)))
     assert ages.mean_since() == 0.0
 
 

@@ -162,7 +162,7 @@ def test_redrawn_noise_is_found(private, rewrite):
 
     rewrite(private, twice)
     findings = audited(private, trials=20, agents=[0], secret=SECRET).findings
-    assert findings == ("agent 2 release 4: heard with two different bodies, its noise was drawn again",)
+    assert findings == ("agent 2 release 4: received with two different bodies, its noise was drawn again",)
 
 
 def test_repeats_of_the_same_bytes_are_no_finding(private, rewrite):

@@ -119,6 +119,6 @@ def test_a_large_prediction_keeps_its_digits(
     rows = tmp_path / "rows.csv"
     features = read_manifest(private_run).features
     rows.write_text("\n".join([",".join(features), ",".join("1" for _ in features)]))
-    monkeypatch.setattr("node.commands.predict.predict_rows", lambda *_: [{"prediction": 1234567.25}])
+    monkeypatch.setattr("node.results.prediction.predict", lambda *_: [{"prediction": 1234567.25}])
     predict(private_run, rows, agent=3)
     assert capsys.readouterr().out == "prediction\n1234567.25\n"

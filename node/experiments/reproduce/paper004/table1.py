@@ -46,7 +46,7 @@ NOTES = [
     "as published: each user's own mean is subtracted, which puts every rating into every record; the printed clip of "
     "10 is used in L1. With that centring no epsilon is true, so none is shown.",
     "truly private: ratings minus the public 3.5; the films' features and the graph are assumed public, though they "
-    "come from everybody's training ratings.",
+    "come from all agents' training ratings.",
     "The free finish is never released and not covered by epsilon.",
 ]
 

@@ -1,4 +1,4 @@
-"""What the traffic logs of a run say: capture, curve, released average, and the ages of the models that were used."""
+"""What the traffic logs of a run hold: capture, curve, released average, and the ages of the models that were used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from node.wire import message
 
 
 @dataclass(frozen=True)
-class Heard:
+class Logged:
     """What one pass over the traffic logs gives; ``words`` is the capture in one line, ``seconds`` its length."""
 
     capture: Captured
@@ -31,7 +31,7 @@ class Heard:
     """The mean age of what was used up to each moment of the curve, since the moment before."""
 
 
-def listen(run: RunFolder, judge: Loss, best: FloatArray | None) -> Heard | None:
+def read_logs(run: RunFolder, judge: Loss, best: FloatArray | None) -> Logged | None:
     """Read the traffic logs once; None where there are none."""
     if not logs_of(run.folder):
         return None
@@ -48,16 +48,16 @@ def listen(run: RunFolder, judge: Loss, best: FloatArray | None) -> Heard | None
         if header is not None and counter.releases > releases and len(frame.body) % 8 == 0:
             release = message(header, frame.body)
             assert isinstance(release, Release)
-            recorder.hear(release.sender, release.vector)
-            ages.hear(release)
+            recorder.receive(release.sender, release.vector)
+            ages.receive(release)
             if len(means) < len(recorder.curve.releases):
                 means.append(ages.mean_since())
         first, last = first or frame.time_ns, frame.time_ns
     verdict = counter.verdict()
     seconds = (last - first) / 1e9 if first else None
     curve = average = None
-    if recorder.heard and algorithm(run.configuration.learning.algorithm).releases_models:
+    if recorder.received and algorithm(run.configuration.learning.algorithm).releases_models:
         curve, average = recorder.finished(), recorder.released_average
         if len(means) < len(curve.releases):
             means.append(ages.mean_since())
-    return Heard(Captured(**verdict.as_results()), verdict.in_words(), curve, average, seconds, ages.staleness, means)
+    return Logged(Captured(**verdict.as_results()), verdict.in_words(), curve, average, seconds, ages.staleness, means)
