@@ -98,8 +98,14 @@ def subject(path: Path, overrides: tuple[str, ...] = ()) -> Subject:
 
     if not path.is_dir():
         from node.dealing.preparation import prepare
+        from node.folder.profiles import is_learned
 
         configuration = load(path, overrides)
+        if is_learned(configuration):
+            raise ValueError(
+                f'{path}: topology.kind = "private-similarity" has no graph before a run is dealt; give the folder of '
+                "a run"
+            )
         prepared = prepare(configuration)
         return Subject(path, configuration, prepared.network, preparation=prepared)
     if overrides:
