@@ -68,6 +68,9 @@ class Algorithm(Agent):
     rate_is_known: ClassVar[bool] = False
     """A theorem says how much of a release's noise the next update keeps: ``privacy.r`` may be "theory"."""
 
+    descends: ClassVar[bool] = False
+    """Each update is one gradient step on an average of all agents: `coordinator_free.problem.spending` has a rule."""
+
     # -- what it supports -----------------------------------------------------------------------------------------
 
     mechanisms: ClassVar[tuple[str, ...] | None] = None

@@ -45,7 +45,8 @@ def predict(
     if kind not in models:
         raise PredictionError(f"--model {kind}: agent {agent} has {' and '.join(models)}")
     rows = features_of(configuration, manifest.features, file)
-    found = predict_rows(loss(configuration.learning.loss), models[kind], rows, words_of(configuration.data))
+    data = configuration.data
+    found = predict_rows(loss(configuration.learning.loss), models[kind], rows, words_of(data), data.middle)
     covered = not configuration.private or (
         kind == "together" and algorithm(configuration.learning.algorithm).releases_its_model
     )

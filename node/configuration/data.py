@@ -29,7 +29,8 @@ Split = Literal["even", "sizes", "random", "ratio", "dirichlet", "column"]
 
 _SPLIT = {"registry", "agents", "split", "sizes", "ratio", "alpha", "column", "floor", "held_out"}
 _TABLE = _SPLIT | {"path", "drop", "intercept", "row_scaling"}
-_OWN_TABLE = _TABLE | {"label", "positive", "negative", "bounds", "levels", "outside", "row_bound", "record"}
+_LABELS = {"label", "positive", "negative", "centring"}
+_OWN_TABLE = _TABLE | _LABELS | {"bounds", "levels", "outside", "row_bound", "record"}
 _OWN_MATRIX = _OWN_TABLE - {"drop", "levels", "label"}
 
 _USED: dict[str, set[str]] = {
@@ -161,8 +162,9 @@ class DataSection(BaseModel):
     """Features are uniform in [-feature_scale, feature_scale] (synthetic)."""
 
     als_regularisation: float = Field(default=0.05, gt=0)
-    centring: Literal["none", "user-mean"] = "none"
-    """``none``: ratings minus the public constant 3.5. ``user-mean``: minus the user's own mean (not private)."""
+    centring: Literal["none", "bounds", "user-mean"] = "none"
+    """Of data of one's own: ``bounds``, labels minus the middle of their public bounds. movielens-100k: ``none``,
+    ratings minus the public constant 3.5; ``user-mean``, minus the user's own mean (not private)."""
     as_published: bool = False
     """Accept what the paper did although it breaks the privacy claim; it is named under public_assumptions."""
 
@@ -184,8 +186,26 @@ class DataSection(BaseModel):
         if self.test == "published" and self.held_out:
             raise ValueError('data.held_out has no effect with data.test = "published": leave it out')
         self._check_words()
+        self._check_centring()
         self._check_split()
         return self
+
+    @property
+    def middle(self) -> float:
+        """What is taken from every label: with ``centring = "bounds"`` the middle of their public bounds."""
+        return sum(self.bounds[self.label or "y"]) / 2.0 if self.centring == "bounds" else 0.0
+
+    def _check_centring(self) -> None:
+        """Raise ValueError for a centring that the source does not have, or without what it needs."""
+        own = self.source != "movielens-100k"
+        if self.centring == ("user-mean" if own else "bounds"):
+            accepted = '"none" and "bounds"' if own else '"none" and "user-mean"'
+            raise ValueError(f"data.centring is {self.centring!r}: data.source = {self.source!r} accepts {accepted}")
+        if self.centring == "bounds" and (self.positive is not None or (self.label or "y") not in self.bounds):
+            raise ValueError(
+                f"data.centring is 'bounds': it takes the middle of data.bounds.{self.label or 'y'}, the public bounds "
+                "of a label that is a number; state them, and leave out data.positive"
+            )
 
     def _check_words(self) -> None:
         """Raise ValueError for labels and levels that say nothing, or one thing twice."""

@@ -69,7 +69,8 @@ def read_labels(name: str, cells: Cells, section: DataSection, *, private: bool)
     if section.outside == "clip":
         y = np.clip(y, *bounds)
     inside(name, y, *bounds)
-    return Labels(y, max(abs(bounds[0]), abs(bounds[1])))
+    middle = section.middle
+    return Labels(y - middle, max(abs(bounds[0] - middle), abs(bounds[1] - middle)))
 
 
 def _signs(name: str, words: Sequence[str], positive: str, stated: Sequence[str] | None) -> Labels:

@@ -100,7 +100,7 @@ class Preparation:
     def _bought(self) -> dict[tuple[float, float], FloatArray]:
         """The multipliers that each agent's own budget buys."""
         return {
-            own: multipliers(_with_budget(self.configuration, left(self.configuration, own)), self.dealt.dimension)
+            own: multipliers(with_budget(self.configuration, left(self.configuration, own)), self.dealt.dimension)
             if own[0] > 0
             else np.empty(0)
             for own in set(self.own_budgets)
@@ -272,7 +272,7 @@ def _spending(configuration: Configuration) -> Configuration:
     privacy = configuration.privacy
     if not is_learned(configuration) or privacy.epsilon is None:
         return configuration
-    return _with_budget(configuration, left(configuration, (privacy.epsilon, privacy.delta or 0.0)))
+    return with_budget(configuration, left(configuration, (privacy.epsilon, privacy.delta or 0.0)))
 
 
 def check_agents(agents: int) -> None:
@@ -283,7 +283,8 @@ def check_agents(agents: int) -> None:
         )
 
 
-def _with_budget(configuration: Configuration, own: tuple[float, float]) -> Configuration:
+def with_budget(configuration: Configuration, own: tuple[float, float]) -> Configuration:
+    """The configuration with (epsilon, delta) of one agent in the place of its budget."""
     privacy = configuration.privacy.model_copy(update={"epsilon": own[0], "delta": own[1] or None})
     return configuration.model_copy(update={"privacy": privacy})
 

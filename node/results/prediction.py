@@ -105,15 +105,16 @@ def words_of(section: DataSection) -> tuple[str, str] | None:
 
 
 def predict(
-    judge: Loss, model: FloatArray, x: FloatArray, words: tuple[str, str] | None = None
+    judge: Loss, model: FloatArray, x: FloatArray, words: tuple[str, str] | None = None, middle: float = 0.0
 ) -> list[dict[str, float | str]]:
     """Of each row: ``prediction``, and for labels -1 and 1 the ``probability`` of 1 too.
 
-    Such a label is predicted in the ``words`` of the data, where there are some: those of 1 and of -1.
+    Such a label is predicted in the ``words`` of the data, where there are some: those of 1 and of -1. ``middle`` was
+    taken from every label that is a number, and is given back.
     """
     scores = x @ model
     if judge.metric != "accuracy":
-        return [{"prediction": float(score)} for score in scores]
+        return [{"prediction": float(score) + middle} for score in scores]
     above, below = words or (1.0, -1.0)
     return [
         {"prediction": above if score >= 0 else below, "probability": float(chance)}

@@ -50,6 +50,7 @@ class GradientDescent(Aggregating):
 
     name: ClassVar[str] = "gradient-descent"
     settings: ClassVar[type[Settings] | None] = GradientDescentSettings
+    descends: ClassVar[bool] = True
 
     _iterate: FloatArray
     _velocity: FloatArray

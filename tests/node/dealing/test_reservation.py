@@ -14,10 +14,10 @@ import pytest
 from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.families import mechanism
 from coordinator_free.privacy.mechanism import Mechanism
-from node.commands.budget import facts
 from node.configuration.reading import from_table
 from node.configuration.refusals import ConfigurationError
 from node.dealing import folder as dealing
+from node.dealing.bought import bought
 from node.dealing.folder import deal_run
 from node.dealing.reservation import note_figures
 from node.folder.ledger import LedgerFile
@@ -260,13 +260,14 @@ def test_figures_that_no_budget_covers_are_noted_or_refused(file: Path, tmp_path
 
 def test_budget_shows_what_a_run_would_add_and_writes_nothing(file: Path, tmp_path: Path) -> None:
     configuration = from_table(table(file))
-    assert facts(configuration)["on_these_data"] is None
+    assert bought(configuration).on_these_data is None
     dealt(tmp_path / "a", table(file))
     before = sorted(tmp_path.rglob("*"))
-    found = facts(configuration)["on_these_data"]
+    found = bought(configuration).on_these_data
+    assert found is not None
     assert sorted(tmp_path.rglob("*")) == before
-    assert [run["run"] for run in found["earlier_runs"]] == ["a"]
-    assert 1.0 < found["together"]["epsilon"] < 2.0
+    assert [run.run for run in found.earlier_runs] == ["a"]
+    assert 1.0 < found.together.epsilon < 2.0
 
 
 def test_of_two_runs_at_once_only_one_gets_the_budget(file: Path, tmp_path: Path) -> None:
