@@ -34,11 +34,35 @@ class _Rates(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Penalties(Settings):
-    """The first penalty of each agent, and its factor a round."""
+class _NodeRates(Settings):
+    """The first noise rate and its factor a round: one for each agent, repeated where there are more agents."""
+
+    alphas: Sequence[float]
+    alpha_growths: Sequence[float]
+
+    def rates(self, agent: int, rounds: int) -> FloatArray:
+        """alpha of each round, shape (rounds,)."""
+        return _geometric(self.alphas, self.alpha_growths, agent, rounds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _NodePenalties(Settings):
+    """The same of the penalties and of the dual steps; without ``thetas`` all agents have ``learning.theta``."""
 
     starts: Sequence[float]
     growths: Sequence[float]
+    thetas: Sequence[float] | None = None
+    theta_growth: Positive = 1.0
+
+    def given_to(self, setting: Setting) -> Setting:
+        """The setting of an agent with its own penalties."""
+        penalties = _geometric(self.starts, self.growths, setting.agent, setting.updates)
+        return replace(setting, learning={**setting.learning, "penalties": penalties.tolist()})
+
+
+def _geometric(starts: Sequence[float], growths: Sequence[float], agent: int, rounds: int) -> FloatArray:
+    powers: FloatArray = growths[agent % len(growths)] ** np.arange(rounds, dtype=np.float64)
+    return starts[agent % len(starts)] * powers
 
 
 class _Printed:
@@ -95,23 +119,26 @@ class PublishedPrimal(_AlphaARound, PrimalPerturbation):
 
 
 class GivenRates(_Printed, PenaltyPerturbation):
-    """PP with the noise rates alpha_i(t) of Zhang, Khalili and Liu (2018), section 5.2, all agents the same.
+    """PP with the noise rates alpha_i(t) and penalties eta_i(t) of Zhang, Khalili and Liu (2018), section 5.2.
 
-    ``parameters``: ``alpha`` the first rate, ``alpha_growth`` a factor a round. What a round costs follows from the
-    agent's own number of records, so small agents pay more; the paper's bound (Eq. 26) is looser.
+    ``parameters``: ``alphas`` and ``starts`` the first ones, ``alpha_growths`` and ``growths`` their factors a round.
+    What a round costs follows from the agent's own number of records, so small agents pay more; the paper's bound
+    (Eq. 26) is looser.
     """
 
     name: ClassVar[str] = "pp with given rates"
 
     def __init__(self, setting: Setting) -> None:
-        super().__init__(replace(setting, multipliers=np.ones(setting.updates)))
-        own, degree, records = _Rates.of(setting.learning), len(setting.neighbours), max(1, setting.problem.records)
-        rates = own.alpha * own.alpha_growth ** np.arange(setting.updates)
+        super().__init__(
+            _NodePenalties.of(setting.learning).given_to(replace(setting, multipliers=np.ones(setting.updates)))
+        )
+        degree, records = len(setting.neighbours), max(1, setting.problem.records)
+        rates = _NodeRates.of(setting.learning).rates(setting.agent, setting.updates)
         costs = [
             round_cost(float(rate), float(penalty), degree, records, self._capacity, self._rho)
             for rate, penalty in zip(rates, self._penalties, strict=True)
         ]
-        self._setting = replace(setting, multipliers=1.0 / np.array(costs))
+        self._setting = replace(self._setting, multipliers=1.0 / np.array(costs))
 
     @staticmethod
     def calibrate(
@@ -129,15 +156,23 @@ class GivenRates(_Printed, PenaltyPerturbation):
 class OwnPenalties(ModifiedAdmm):
     """M-ADMM where every agent has a penalty and a growth of its own (Zhang, Khalili and Liu 2018, section 5.1).
 
-    ``parameters``: ``starts`` and ``growths``, one for each agent. Growing without bound, they freeze the iterates.
+    ``parameters``: ``starts`` and ``growths``, one for each agent; growing without bound, they freeze the iterates.
+    ``thetas`` and ``theta_growth`` do the same for the dual step, which the paper's analysis keeps fixed and equal.
+    Agents with other dual steps agree on an optimum in which agent i weighs 1 / theta_i
+    (`coordinator_free.problem.consensus`).
     """
 
     name: ClassVar[str] = "m-admm with own penalties"
 
     def __init__(self, setting: Setting) -> None:
-        own = _Penalties.of(setting.learning)
-        penalties = own.starts[setting.agent] * own.growths[setting.agent] ** np.arange(setting.updates)
-        super().__init__(replace(setting, learning={**setting.learning, "penalties": penalties.tolist()}))
+        own = _NodePenalties.of(setting.learning)
+        super().__init__(own.given_to(setting))
+        first = [self._theta] if own.thetas is None else own.thetas
+        self._steps_by_round = _geometric(first, [own.theta_growth], setting.agent, setting.updates)
+
+    def _dual_step(self) -> None:
+        self._theta = float(self._steps_by_round[self._round])
+        super()._dual_step()
 
 
 class SimpleAverage(Averaging):

@@ -16,16 +16,21 @@ from coordinator_free.agents.personal.warm_start import WarmStart
 from coordinator_free.privacy.accounting import AccountingError, total
 from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.privacy.noise import Start
+from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
+from coordinator_free.problem.consensus import consensus_optimum
 from coordinator_free.problem.losses import LOGISTIC
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray
 from coordinator_free.settings import SettingError
+from coordinator_free.twin.run import run_rounds
 from node.configuration.reading import from_table
 from node.dealing.preparation import prepare
 from node.experiments.reproduce.adult import ADULT, CAPACITY, census, published
 from node.experiments.reproduce.published import GivenRates, OwnPenalties, PublishedDual
 from node.experiments.trial import configured, in_twin, seeded
 from node.folder.shard import setting as folder_setting
+from tests.helpers.admm_networks import records, ring
+from tests.helpers.admm_networks import settings as settings_of
 from tests.helpers.paper_data import adult_folder
 from tests.helpers.tables import public
 
@@ -159,19 +164,42 @@ def test_the_printed_dual_perturbation_is_charged_what_it_costs(alpha: float) ->
 
 
 def test_given_rates_are_charged_by_the_agents_own_records() -> None:
-    learning = {**ADMM, "theta": 2.0, "alpha": 3.0, "alpha_growth": 1.1, "regulariser": "shared", "penalty_growth": 1.2}
-    agent = GivenRates(setting(learning, np.ones(3), "gamma-norm", 3))
-    for t in range(3):
-        charge = agent.charge(t)
-        assert charge is not None
-        expected = round_cost(3.0 * 1.1**t, 2.0 * 1.2**t, 2, RECORDS, 10.0, 0.5 / 3)
-        assert 1.0 / charge.multiplier == pytest.approx(expected, rel=1e-9)
+    rates = {"alphas": [3.0, 4.0], "alpha_growths": [1.1], "starts": [2.0, 2.5], "growths": [1.2]}
+    given = setting({**ADMM, "theta": 2.0, "regulariser": "shared", **rates}, np.ones(3), "gamma-norm", 3)
+    for agent, first, start in ((0, 3.0, 2.0), (1, 4.0, 2.5), (2, 3.0, 2.0)):
+        own = GivenRates(replace(given, agent=agent))
+        for t in range(3):
+            charge = own.charge(t)
+            assert isinstance(charge, ObjectivePerturbation)
+            rate, penalty = first * 1.1**t, start * 1.2**t
+            expected = round_cost(rate, penalty, 2, RECORDS, 10.0, 0.5 / 3)
+            assert 1.0 / charge.multiplier == pytest.approx(expected, rel=1e-9)
+            assert charge.scale == pytest.approx(2.0 * penalty * 2 / rate, rel=1e-9)
 
 
 def test_own_penalties_grow_each_at_its_own_rate() -> None:
     learning = {**ADMM, "theta": 0.5, "starts": [0.6, 0.7], "growths": [1.1, 1.2]}
     agent = OwnPenalties(setting(learning, np.empty(0), "none", 3))
     assert agent.curvature(2) == pytest.approx(0.5 + 2 * 0.6 * 1.1**2 * 2)
+
+
+@pytest.mark.parametrize(
+    ("thetas", "growth", "weights"),
+    [([2.0], 1.0, None), ([1.5], 1.01, None), ([2.0, 1.0, 0.5], 1.0, np.array([0.5, 1.0, 2.0]))],
+)
+def test_dual_steps_of_the_nodes_own_weigh_their_objectives(
+    thetas: list[float], growth: float, weights: FloatArray | None
+) -> None:
+    """A common step that changes leads to the pooled optimum, and steps of the nodes' own to another one."""
+    problems, parameters = records(3, 15, 3, 5), {"starts": [3.0], "growths": [1.0], "thetas": thetas}
+    learning = {"capacity": 10.0, "rho": 1.0, "theta": 2.0, "theta_growth": growth, **parameters}
+    agents = [OwnPenalties(made) for made in settings_of(ring(3), problems, learning, 150)]
+    run_rounds(agents, ring(3))
+    for agent in agents:
+        np.testing.assert_allclose(agent.model, consensus_optimum(problems, 10.0, 1.0, weights), atol=1e-6)
+    if weights is not None:
+        apart = consensus_optimum(problems, 10.0, 1.0, weights) - consensus_optimum(problems, 10.0, 1.0)
+        assert np.linalg.norm(apart) > 1e-3
 
 
 def test_the_grid_is_part_of_every_sensitivity() -> None:
@@ -197,7 +225,8 @@ def test_a_run_as_published_has_the_printed_noise_and_not_what_a_total_buys(
 def test_given_rates_are_charged_alike_in_a_run(tmp_path: Path) -> None:
     census_of = census(3, updates=4, shared=True)
     census_of["data"]["path"] = str(adult_folder(tmp_path / "adult", 60, 20))
-    made = prepare(seeded(configured(census_of, ADULT | published("GivenRates", alpha=2.0)), 0))
+    rates = {"alphas": [2.0], "alpha_growths": [1.0], "starts": [0.5], "growths": [1.0]}
+    made = prepare(seeded(configured(census_of, ADULT | published("GivenRates", **rates)), 0))
     charge = GivenRates(folder_setting(made.rows(0), made.public(0), bytes(32))).charge(3)
     assert charge is not None
     assert 1.0 / charge.multiplier == pytest.approx(round_cost(2.0, 0.5, 2, 20, CAPACITY, 1.0 / 3), rel=1e-9)

@@ -310,25 +310,35 @@ def test_growing_penalties_end_further_from_the_optimum_than_constant_ones(make:
     constant, fastest = (values(made.rows, DISTANCE, schedule=f"(b) 0.5 times {q}^t") for q in ("1", "1.2"))
     assert constant[0] < fastest[0]
     assert f"Constant penalties end {constant[0]:.3g} (0.5)" in made.findings[1]
+    assert len(lines(made, "Loss")) == 9, "three dual steps, four growths, two controls"
+    assert "that weighs node i by 1/theta_i" in made.findings[-1]
 
 
 @pytest.mark.parametrize("name", ["paper001/figure2", "paper001/figure3", "paper001/figure4"])
 def test_penalty_against_dual_perturbation(name: str, make: Make) -> None:
     made = make(name)
-    shown = lines(made, f"Loss by round, {PUBLISHED}")
-    for row in (row for row in made.rows if row["reading"] == PUBLISHED):
+    published = [row for row in made.rows if row["reading"].startswith(PUBLISHED)]
+    assert len(published) == (12 if name == "paper001/figure2" else 6), "six lines for each first rate"
+    for row in published:
+        alpha = row["reading"].rpartition(", ")[2]
+        shown, spent = lines(made, f"Loss by round, {row['reading']}"), lines(made, f"Privacy by round, {alpha}")
         assert shown[row["method"]][-1] == pytest.approx(row["last loss"])
         assert len(shown[row["method"]]) == 6
+        claimed, true = (spent[f"{row['method']}, {reading}"] for reading in (PUBLISHED, "true at delta 1e-5"))
+        assert claimed[-1] == pytest.approx(row["total as published"])
+        assert true[-1] == row["true total, delta 1e-5"]
+        assert true == sorted(true)
         assert row["true total, delta 0"] < row["total as published"], "the paper's bound is loose"
         assert row["true total, delta 1e-5"] <= row["true total, delta 0"] * (1 + 1e-9)
         assert row["range"] is None, "one run"
     private = [row for row in made.rows if row["reading"].startswith(TRULY)]
     refused = [line for line in made.findings if "it cannot spend so little" in line]
-    assert len(private) + len(refused) == 6, "three methods at two budgets"
+    methods = 5 if name == "paper001/figure2" else 3
+    assert len(private) + len(refused) == 2 * methods, "two budgets"
     assert len(lines(made, f"Loss by round, {TRULY}")) == len(private)
     for row in private:
         assert row["true total, delta 1e-5"] <= float(row["reading"].rpartition(" ")[2]) * (1 + 1e-9)
-    levels = dict(panel(made, f"Loss by round, {PUBLISHED}").levels)
+    levels = dict(panel(made, f"Loss by round, {PUBLISHED}, alpha(1) = 3").levels)
     assert list(levels.values()) == values(made.rows, "last loss", reading=OPEN)
 
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from coordinator_free.agents.admm.penalty_perturbation import published_cost, round_cost
-from node.experiments.charts import Panel
+from node.experiments.charts import Panel, Series
 from node.experiments.reproduce.adult import (
     ADULT,
-    CAPACITY,
     DATA,
     DELTA,
     MAJORITY_ERROR,
@@ -26,61 +23,21 @@ from node.experiments.reproduce.adult import (
     census,
     judged,
     over_rounds,
-    published,
 )
 from node.experiments.reproduce.figure import PUBLISHED, TRULY, Figure, Reproduction, Request, Setting
 from node.experiments.reproduce.paper001.figure1 import NOTES
-from node.experiments.trial import Trial
+from node.experiments.reproduce.paper001.schedules import CONTROL, DVP, OWN, PP, Costs, schedules
 
-
-@dataclass(frozen=True)
-class _Schedule:
-    """Penalty 0.5 q1^t with noise rate alpha q2^t, or a control. Its totals hold on a ring, with rho = 1 shared."""
-
-    penalty: float
-    growth: float
-    alpha: float
-    alpha_growth: float
-
-    def changes(self) -> dict[str, Any]:
-        return {
-            **ADULT,
-            **published("GivenRates", alpha=self.alpha, alpha_growth=self.alpha_growth),
-            "topology.kind": "ring",
-            "learning.capacity": CAPACITY,
-            "learning.rho": 1.0,
-            "learning.regulariser": "shared",
-            "learning.penalty": self.penalty,
-            "learning.penalty_growth": self.growth,
-            "learning.theta": self.penalty,
-        }
-
-    def totals(self, trial: Trial) -> tuple[float, float]:
-        """Eq. 26, and the sum of tight round costs, of the agent with the fewest records."""
-        smallest, agents = min(trial.records), trial.preparation.agents
-        printed = tight = 0.0
-        for t in range(trial.preparation.configuration.clock.updates):
-            eta, alpha = self.penalty * self.growth**t, self.alpha * self.alpha_growth**t
-            printed += published_cost(alpha, eta, 2, smallest, CAPACITY)
-            tight += round_cost(alpha, eta, 2, smallest, CAPACITY, 1.0 / agents)
-        return printed, tight
-
-
-def schedules(alpha: float) -> dict[str, _Schedule]:
-    """DVP and PP as in figure 2, and the control: a constant penalty ten times larger with the same noise."""
-    return {
-        "DVP": _Schedule(0.5, 1.0, alpha, 1.0),
-        "PP, q1 = 1.02, q2 = 1.01": _Schedule(0.5, 1.02, alpha, 1.01),
-        "control: constant penalty 5": _Schedule(5.0, 1.0, 5.0 * alpha, 1.0),
-    }
+Line = tuple[str, float]
+"""A method and its first noise rate."""
 
 
 EPSILONS = (1.0, 5.0)
 """Totals of the truly private reading."""
 
 
-def _truly(agents: int, own_release_penalty: float) -> dict[str, dict[str, Any]]:
-    """Three members of the family at one total, each with settings that suit it."""
+def _truly(agents: int, own_release_penalty: float, *, gaussian: bool) -> dict[str, dict[str, Any]]:
+    """Members of the family at one total, each with settings that suit it; ``gaussian``: as in section 6.3 too."""
     penalty = 0.73 if agents <= 5 else 2.2
     common = {
         **ADULT,
@@ -89,10 +46,22 @@ def _truly(agents: int, own_release_penalty: float) -> dict[str, dict[str, Any]]
         "learning.regulariser": "per-node",
         "learning.rho": 0.0175,
     }
-    dual = {**common, "privacy.mechanism": "gamma-norm", "learning.penalty": penalty, "clock.updates": 5}
+    dual = {
+        **common,
+        "learning.algorithm": "dvp",
+        "privacy.mechanism": "gamma-norm",
+        "learning.penalty": penalty,
+        "clock.updates": 5,
+    }
+    growing = {**dual, "learning.algorithm": "pp", "learning.penalty_growth": 1.05, "learning.theta": penalty}
+    inside = {
+        "DVP, Gaussian": {**dual, "privacy.mechanism": "gaussian"},
+        "PP, Gaussian": {**growing, "privacy.mechanism": "gaussian"},
+    }
     return {
-        "DVP": {**dual, "learning.algorithm": "dvp"},
-        "PP": {**dual, "learning.algorithm": "pp", "learning.penalty_growth": 1.05, "learning.theta": penalty},
+        "DVP": dual,
+        "PP": growing,
+        **(inside if gaussian else {}),
         "own-release, Gaussian": {
             **common,
             "learning.algorithm": "pvp",
@@ -103,9 +72,15 @@ def _truly(agents: int, own_release_penalty: float) -> dict[str, dict[str, Any]]
     }
 
 
-def _compared(request: Request, table: Mapping[str, Any], alpha: float, own_release_penalty: float) -> list[Setting]:
-    printed = [Setting((PUBLISHED, name, None), table, one.changes()) for name, one in schedules(alpha).items()]
-    truly = _truly(request.agents(table["data"]["agents"]), own_release_penalty)
+def _compared(
+    request: Request, table: Mapping[str, Any], alphas: Sequence[float], own_release_penalty: float, gaussian: bool
+) -> list[Setting]:
+    printed = [
+        Setting((PUBLISHED, name, alpha), table, one.changes())
+        for alpha in alphas
+        for name, one in schedules(alpha).items()
+    ]
+    truly = _truly(request.agents(table["data"]["agents"]), own_release_penalty, gaussian=gaussian)
     return printed + [
         Setting((TRULY, name, epsilon), table, {**changes, "privacy.epsilon": epsilon})
         for epsilon in request.few(EPSILONS)
@@ -113,23 +88,29 @@ def _compared(request: Request, table: Mapping[str, Any], alpha: float, own_rele
     ]
 
 
-def _compare(figure: Figure, request: Request, settings: list[Setting], *, alpha: float, rounds: int) -> Reproduction:
+def _compare(figure: Figure, request: Request, settings: list[Setting], *, rounds: int) -> Reproduction:
     """Runs as published with every seed, and one of each truly private setting."""
-    printed: dict[str, list[Run]] = defaultdict(list)
-    totals: dict[str, tuple[float, float]] = {}
+    printed: dict[Line, list[Run]] = defaultdict(list)
+    costs: dict[Line, Costs] = {}
     base: Baseline | None = None
     runs = request.runs(figure.runs)
     for setting, _, trial in request.trials([s for s in settings if s.key[0] == PUBLISHED], runs):
-        name = setting.key[1]
-        printed[name].append(judged(trial))
-        totals[name] = schedules(alpha)[name].totals(trial)
+        _, name, alpha = setting.key
+        printed[name, alpha].append(judged(trial))
+        if (name, alpha) not in costs:
+            request.tell(f"privacy of {name}, alpha {alpha:g}")
+            costs[name, alpha] = schedules(alpha)[name].costs(trial)
         base = base or baseline(trial)
     assert base is not None
     true, refused = _truly_private(request, [s for s in settings if s.key[0] == TRULY])
-    rows = _rows(printed, totals, true)
-    findings = [*_on_published(rows), *_on_truly_private(rows, base), *refused]
-    notes = [*NOTES, f"{runs} run(s) as published, {rounds} rounds by default; the paper has 10 runs."]
-    return figure.shown([*rows, *base.rows(list(rows[0]))], findings, notes, _panels(printed, true, base))
+    rows = _rows(printed, costs, true)
+    findings = [*_on_published(printed, costs), *_on_truly_private(rows, base), *refused]
+    notes = [
+        *NOTES,
+        f"{runs} run(s) as published, {rounds} rounds by default; the paper has 10 runs.",
+        "q1 and q2 of the lines, and the nodes' own numbers, are ours: the paper's text prints none.",
+    ]
+    return figure.shown([*rows, *base.rows(list(rows[0]))], findings, notes, _panels(printed, costs, true, base))
 
 
 def _truly_private(request: Request, settings: Sequence[Setting]) -> tuple[dict[tuple[str, float], Run], list[str]]:
@@ -144,19 +125,27 @@ def _truly_private(request: Request, settings: Sequence[Setting]) -> tuple[dict[
         try:
             found[name, epsilon] = judged(request.play(setting, 0))
         except ValueError as error:
-            if name != "PP":
+            if not name.startswith("PP"):
                 raise
             refused.append(f"{TRULY}, epsilon {epsilon:g}, {name}: it cannot spend so little: {error}.")
     return found, refused
 
 
 def _rows(
-    printed: Mapping[str, Sequence[Run]],
-    totals: Mapping[str, tuple[float, float]],
+    printed: Mapping[Line, Sequence[Run]],
+    costs: Mapping[Line, Costs],
     true: Mapping[tuple[str, float], Run],
 ) -> list[dict[str, Any]]:
     lines: list[tuple[str, str, tuple[float | None, float | None], Sequence[Run]]] = [
-        *((name, PUBLISHED, totals[name], mine) for name, mine in printed.items()),
+        *(
+            (
+                name,
+                f"{PUBLISHED}, alpha(1) = {alpha:g}",
+                (float(costs[name, alpha].printed[-1]), float(costs[name, alpha].tight[-1])),
+                mine,
+            )
+            for (name, alpha), mine in printed.items()
+        ),
         *((name, f"{TRULY}, epsilon {epsilon:g}", (None, None), [run]) for (name, epsilon), run in true.items()),
     ]
     rows = []
@@ -178,35 +167,62 @@ def _rows(
     return rows
 
 
-def _panels(printed: Mapping[str, Sequence[Run]], true: Mapping[tuple[str, float], Run], base: Baseline) -> list[Panel]:
-    as_published = []
-    for k, (name, runs) in enumerate(printed.items()):
-        losses = np.array([run.losses for run in runs])
-        band = (np.ptp(losses, axis=0) / 2.0).tolist()
-        as_published.append(over_rounds(name, losses.mean(axis=0), k, dashed=True, band=band))
+def _panels(
+    printed: Mapping[Line, Sequence[Run]],
+    costs: Mapping[Line, Costs],
+    true: Mapping[tuple[str, float], Run],
+    base: Baseline,
+) -> list[Panel]:
+    panels = []
+    for alpha in dict.fromkeys(alpha for _, alpha in printed):
+        losses, privacy = [], []
+        for k, name in enumerate(name for name, of in printed if of == alpha):
+            found = np.array([run.losses for run in printed[name, alpha]])
+            band = (np.ptp(found, axis=0) / 2.0).tolist()
+            losses.append(over_rounds(name, found.mean(axis=0), k, dashed=True, band=band))
+            cost = costs[name, alpha]
+            privacy.append(over_rounds(f"{name}, as published", cost.printed, k, dashed=True))
+            privacy.append(Series(f"{name}, true at delta 1e-5", list(cost.at), cost.composed, (), k))
+        below = "mean over the runs, band: half of their range"
+        panels.append(
+            Panel(f"Loss by round, {PUBLISHED}, alpha(1) = {alpha:g}", below, "round", losses, levels=base.levels)
+        )
+        below = "epsilon spent so far by the node that spends most"
+        panels.append(Panel(f"Privacy by round, alpha(1) = {alpha:g}", below, "round", privacy))
     private = [
         over_rounds(f"{name}, epsilon {epsilon:g}", np.minimum(run.losses, 3.0), k)
         for k, ((name, epsilon), run) in enumerate(true.items())
     ]
-    return [
-        Panel(f"Loss by round, {reading}", below, "round", series, levels=base.levels)
-        for reading, below, series in (
-            (PUBLISHED, "mean over the runs, band: half of their range", as_published),
-            (TRULY, "epsilon in total at delta 1e-5", private),
+    below = "epsilon in total at delta 1e-5; losses above 3 are drawn at 3"
+    panels.append(Panel(f"Loss by round, {TRULY}", below, "round", private, levels=base.levels))
+    return panels
+
+
+def _on_published(printed: Mapping[Line, Sequence[Run]], costs: Mapping[Line, Costs]) -> list[str]:
+    """Each line of PP against one of DVP, the line with the nodes' own numbers, and what the control gains too."""
+    findings = []
+    for alpha in dict.fromkeys(alpha for _, alpha in printed):
+
+        def of(name: str, alpha: float = alpha) -> tuple[float, float]:
+            loss = float(np.mean([run.last for run in printed[name, alpha]]))
+            return loss, float(costs[name, alpha].tight[-1])
+
+        for mine, other in ((PP[0], DVP[0]), (PP[1], DVP[1]), (OWN, DVP[0])):
+            (penalty, p), (dual, d) = of(mine), of(other)
+            appears = "appears" if penalty < dual and p < d else "does not appear"
+            findings.append(
+                f"{PUBLISHED}, alpha(1) = {alpha:g}, {mine} against {other}: loss {penalty:.3f} at a true total of "
+                f"{p:.3g}, against {dual:.3f} at {d:.3g}: better in both {appears}."
+            )
+        (control, c), (dual, d), (penalty, p) = of(CONTROL), of(DVP[0]), of(PP[0])
+        findings.append(
+            f"control, alpha(1) = {alpha:g}: a constant penalty of 5 has loss {control:.3f} at {c:.3g}"
+            + ("; most of the gain is that 0.5 is too small a penalty." if control < 0.5 * (dual + penalty) else ".")
         )
-    ]
-
-
-def _on_published(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """PP against DVP, and what of the gain the control has too."""
-    (dual, d), (penalty, p), (control, c) = ((row["last loss"], row["true total, delta 0"]) for row in rows[:3])
-    appears = "appears" if penalty < dual and p < d else "does not appear"
+    composed = [float(cost.composed[-1]) for cost in costs.values()]
     return [
-        f"as published, PP against DVP: loss {penalty:.3f} at a true total of {p:.3g}, against {dual:.3f} at {d:.3g}: "
-        f"better in both {appears}.",
-        f"control: a constant penalty of 5 has loss {control:.3f} at {c:.3g}"
-        + ("; most of the gain is that 0.5 is too small a penalty." if control < 0.5 * (dual + penalty) else "."),
-        f"all of these totals, {min(d, p, c):.3g} and more, are far from private.",
+        *findings,
+        f"the true totals of the lines as published are {min(composed):.3g} to {max(composed):.3g} at delta 1e-5.",
     ]
 
 
@@ -227,14 +243,21 @@ def _on_truly_private(rows: Sequence[Mapping[str, Any]], base: Baseline) -> list
 
 
 def _comparison(
-    name: str, title: str, table: Mapping[str, Any], alpha: float, own_release_penalty: float, runs: int
+    name: str,
+    title: str,
+    table: Mapping[str, Any],
+    alphas: Sequence[float],
+    own_release_penalty: float,
+    runs: int,
+    *,
+    gaussian: bool = False,
 ) -> Figure:
     return Figure(
         f"paper001/{name}",
         title,
-        "penalty perturbation beats dual perturbation in loss and in privacy at once, with suitable q1 and q2 (a plot)",
-        partial(_compared, table=table, alpha=alpha, own_release_penalty=own_release_penalty),
-        partial(_compare, alpha=alpha, rounds=table["clock"]["updates"]),
+        "penalty perturbation beats dual perturbation in loss and in privacy at once, with suitable q1 and q2 (plots)",
+        partial(_compared, table=table, alphas=alphas, own_release_penalty=own_release_penalty, gaussian=gaussian),
+        partial(_compare, rounds=table["clock"]["updates"]),
         runs=runs,
         data=DATA,
         small=SMALL,
@@ -251,15 +274,16 @@ FIGURES = [
         "figure2",
         "penalty perturbation against dual perturbation, five nodes",
         census(updates=40, shared=True),
-        5.0,
+        (3.0, 5.0),
         0.875,
         runs=2,
+        gaussian=True,
     ),
     _comparison(
         "figure3",
         "penalty against dual perturbation, 100 nodes, data spread evenly",
         census(100, shared=True),
-        3.0,
+        (3.0,),
         4.375,
         runs=1,
     ),
@@ -267,7 +291,7 @@ FIGURES = [
         "figure4",
         "penalty against dual perturbation, 100 nodes, data spread unevenly",
         _uneven(100, 4.0),
-        3.0,
+        (3.0,),
         4.375,
         runs=1,
     ),
