@@ -20,10 +20,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PALETTE = ("#1f77b4", "#d1495b", "#2a9d8f", "#8a6fae", "#e08e2b", "#66717d", "#5c8001", "#b5179e")
+PALETTE = (
+    *("#1f77b4", "#d1495b", "#2a9d8f", "#8a6fae", "#e08e2b", "#66717d", "#5c8001", "#b5179e"),
+    *("#7f4f24", "#00b4d8", "#1b1b1e", "#c9a227"),
+)
 MARKS = ("o", "s", "^")
 """Of short lines; the next one where the colours are used up."""
 _COLUMNS = 3
+_FEW = 12
+"""Up to so many places of an axis are marked each, and points of a line too."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,7 @@ def _draw(axis: Axes, panel: Panel) -> None:
         x, y = np.asarray(series.x, dtype=np.float64), np.asarray(series.y, dtype=np.float64)
         colour, again = PALETTE[series.colour % len(PALETTE)], series.colour // len(PALETTE)
         style = "--" if series.dashed else "-"
-        mark = MARKS[again % len(MARKS)] if len(x) <= 12 else None
+        mark = MARKS[again % len(MARKS)] if len(x) <= _FEW else None
         axis.plot(x, y, linestyle=style, marker=mark, markersize=4, color=colour, linewidth=1.8, label=series.label)
         if len(series.spread):
             half = np.asarray(series.spread, dtype=np.float64)
@@ -116,10 +121,10 @@ def _draw(axis: Axes, panel: Panel) -> None:
         axis.axhline(value, color=PALETTE[-1 - number % 5], linewidth=1.2, linestyle=":", label=label)
     if panel.x_log:
         axis.set_xscale("log")
-        places = sorted({float(x) for series in panel.series for x in series.x})
-        if len(places) <= 12:
-            axis.set_xticks(places, [f"{place:g}" for place in places])
-            axis.set_xticks([], minor=True)
+    places = sorted({float(x) for series in panel.series for x in series.x})
+    if 0 < len(places) <= _FEW:
+        axis.set_xticks(places, [f"{place:g}" for place in places])
+        axis.set_xticks([], minor=True)
     if panel.y_log:
         axis.set_yscale("log")
     axis.set_xlabel(panel.x_label)

@@ -51,10 +51,10 @@ def small_overrides(figure: str, folder: Path) -> tuple[str, ...]:
             adult_folder(path, 300, 100)
         agents = 5 if figure == "paper001/figure1" else 3
         return (f"data.path={path}", f"data.agents={agents}", "clock.updates=6")
-    if name == "table1":
+    if name.startswith("table1"):
         path = folder / "films"
         if not path.exists():
             films_folder(path, 24, 40)
         return (f"data.path={path}", "topology.neighbours=4", "data.dimension=4")
     few = ("data.agents=8", "data.test_points=10", "data.records=[10,20]")
-    return few if name == "figure4" else (*few, "topology.gamma=3.0")
+    return (*few, "topology.gamma=3.0")

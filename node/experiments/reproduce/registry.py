@@ -18,7 +18,7 @@ from node.experiments.reproduce.figure import (
 from node.experiments.reproduce.paper001 import comparison, figure1
 from node.experiments.reproduce.paper003 import figures as paper003
 from node.experiments.reproduce.paper004 import figure1 as descent
-from node.experiments.reproduce.paper004 import figure2, figure2c, figure3, figure4, table1
+from node.experiments.reproduce.paper004 import figure2, figure2c, figure3, figure4, table1, updates
 
 FIGURES: dict[str, Figure] = {
     figure.name: figure
@@ -34,6 +34,7 @@ FIGURES: dict[str, Figure] = {
         *paper002.FIGURES,
         *paper003.FIGURES,
         table1.FIGURE,
+        *updates.FIGURES,
     )
 }
 

@@ -18,7 +18,7 @@ from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, Reproducti
 from node.experiments.reproduce.paper001.figure1 import DISTANCE
 from node.experiments.reproduce.paper003 import figures as paper003
 from node.experiments.reproduce.paper003 import settings as paper003_settings
-from node.experiments.reproduce.paper004 import figure1, figure4, settings, table1
+from node.experiments.reproduce.paper004 import figure1, figure4, settings, table1, updates
 from node.experiments.reproduce.registry import FIGURES, reproduce
 from tests.helpers.command import run_cli
 from tests.helpers.documents import conforms
@@ -44,6 +44,8 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
                 patch.setattr(paper003_settings, "RANDOM_ROUNDS", 2_000)
                 few = {key: changes | {"clock.updates": 30} for key, changes in figure1.METHODS.items()}
                 patch.setattr(figure1, "METHODS", few)
+                patch.setattr(updates, "INSTANCES", (1, 3))
+                patch.setattr(updates, "SPLITS", (3, 10))
                 known[name] = reproduce(name, Request("twin", 1, small_overrides(name, folder), folder))
         return known[name]
 
@@ -212,6 +214,12 @@ def test_noisy_records_have_no_true_epsilon_as_published(make: Make) -> None:
     [private] = [row for row in noisy if (row["reading"], row["epsilon stated"]) == (TRULY, 1.0)]
     worst = min(alone[f"p = {p}"] - private[f"p = {p}"] for p in settings.DIMENSIONS)
     assert f"{worst:.3f}" in made.findings[0]
+    together = [row for row in made.rows if row["method"] == figure4.TOGETHER]
+    assert len(together) == len(noisy) == len(made.findings) - 1
+    for row, other in zip(together, noisy, strict=True):
+        gain = row["p = 20"] - other["p = 20"]
+        of = f"{row['reading']}, epsilon {row['epsilon stated']:g}: together {gain:+.3f}"
+        assert any(finding.startswith(of) for finding in made.findings)
 
 
 def test_the_films_table(make: Make) -> None:
@@ -231,7 +239,23 @@ def test_the_films_table(make: Make) -> None:
         [zero] = values(made.rows, "RMSE", method="zero model", **of)
         [ridge] = values(made.rows, "RMSE", method="alone, best ridge", **of)
         assert ridge < zero, "the films of the test have a taste to learn"
-    assert len(made.findings) == 6
+    assert len(made.findings) == 7
+    [run] = values(made.rows, "RMSE", method="no privacy, mu 0.04", reading=f"{OPEN}, data {PUBLISHED}")
+    [least] = values(made.rows, "RMSE", method="no privacy, mu 0.04, optimum", reading=f"{OPEN}, data {PUBLISHED}")
+    assert run == pytest.approx(least, rel=0.02), "four hundred updates have converged"
+
+
+@pytest.mark.parametrize("name", ["paper004/figure2c-updates", "paper004/table1-updates"])
+def test_the_best_number_of_updates_is_the_one_with_the_best_score(name: str, make: Make) -> None:
+    made = make(name)
+    metric, best = ("accuracy", max) if "2c" in name else ("rmse", min)
+    for label, y in lines(made, "Score over the number of updates").items():
+        reading, _, epsilon = label.partition(", epsilon ")
+        rows = [row for row in made.rows if (row["reading"], row["epsilon stated"]) == (reading, float(epsilon))]
+        assert [row[metric] for row in rows] == y
+        [chosen] = [row for row in rows if row["chosen"]]
+        assert chosen[metric] == best(y)
+        assert any(f"{label}: {chosen['updates']} updates are best" in finding for finding in made.findings)
 
 
 # --- papers 000 and 002 ----------------------------------------------------------------------------------------------
