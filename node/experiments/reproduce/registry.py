@@ -16,6 +16,7 @@ from node.experiments.reproduce.figure import (
     overridden,
 )
 from node.experiments.reproduce.paper001 import comparison, figure1
+from node.experiments.reproduce.paper003 import condition, learning_rate
 from node.experiments.reproduce.paper003 import figures as paper003
 from node.experiments.reproduce.paper004 import figure1 as descent
 from node.experiments.reproduce.paper004 import figure2, figure2c, figure3, figure4, table1, updates
@@ -33,6 +34,8 @@ FIGURES: dict[str, Figure] = {
         *comparison.FIGURES,
         *paper002.FIGURES,
         *paper003.FIGURES,
+        learning_rate.FIGURE,
+        condition.FIGURE,
         table1.FIGURE,
         *updates.FIGURES,
     )

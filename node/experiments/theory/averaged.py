@@ -203,7 +203,7 @@ class Averaged:
 
         None where the releases do not show them: a configuration, a masked sum, a capture that is not complete.
         """
-        if self.subject.run is None or self.local or self.settings.aggregation == "masked-sum":
+        if not self.subject.releases or self.local or self.settings.aggregation == "masked-sum":
             return None
         known = {(release.sender, release.index): release.vector for release in self.subject.releases}
         theta = np.zeros(self.objective.dimension)

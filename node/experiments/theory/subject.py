@@ -38,6 +38,8 @@ class Subject:
     network: Network
     preparation: Preparation | None = None
     run: RunFolder | None = None
+    played: tuple[Release, ...] = ()
+    """What a prepared configuration released, where it was played without a folder."""
 
     @property
     def agents(self) -> int:
@@ -77,7 +79,9 @@ class Subject:
         """What a run released, in order of arrival; empty for a configuration."""
         from node.traffic.run_logs import releases_of
 
-        return () if self.run is None else tuple(release for _, release in releases_of(self.run.folder).values())
+        return (
+            self.played if self.run is None else tuple(release for _, release in releases_of(self.run.folder).values())
+        )
 
     @cached_property
     def results(self) -> Mapping[str, Any] | None:

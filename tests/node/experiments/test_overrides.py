@@ -29,6 +29,7 @@ OTHER = {
     "learning.regulariser": '"other"',
     "learning.rho": "0.3",
     "learning.smoothness": "2.0",
+    "learning.step": "0.7",
     "network.deadline": "77.0",
     "topology.gamma": "0.2",
     "topology.kind": '"torus"',

@@ -11,14 +11,17 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from coordinator_free.privacy.accounting import total
+from coordinator_free.privacy.analytic_gaussian import gaussian_mu
+from coordinator_free.privacy.mechanisms import Gaussian
 from coordinator_free.privacy.observer import noise_deviation
 from coordinator_free.problem import trusted_party as curated
 from coordinator_free.problem.losses import LOGISTIC
 from coordinator_free.problem.objective import LocalProblem
 from node.cli import main
 from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, FigureError, Request
+from node.experiments.reproduce.paper003 import condition, learning_rate, settings
 from node.experiments.reproduce.paper003 import figures as paper003
-from node.experiments.reproduce.paper003 import settings
 from node.experiments.reproduce.paper003.findings import gains, grows_with_epsilon, similar, steady
 from node.experiments.reproduce.paper003.runs import CENTRAL, MAJORITY, UNBOUNDED, Deal, Found
 from node.experiments.reproduce.paper003.settings import CONVEXITY, sources
@@ -267,3 +270,54 @@ def test_a_folder_without_data_is_bad_input(tmp_path: Path, capsys: pytest.Captu
         main(["reproduce", "paper003/figure1", "--world", "twin", "--set", f"data.path={tmp_path}"])
     assert stop.value.code == 2
     assert "data.path = " in capsys.readouterr().err
+
+
+# --- the condition, and the learning rate ----------------------------------------------------------------------------
+
+
+def test_which_losses_satisfy_the_condition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(condition, "ROUNDS_FAR_OUT", 300)
+    made = reproduce("paper003/condition", request(tmp_path, "data.source=breast-cancer", "clock.updates=20"))
+    rows = {(row["loss"], row["reading"]): row for row in made.rows}
+    assert len(rows) == 6
+    for name in ("logistic", "sigmoid-squared", "logistic-nonconvex"):
+        assert rows[name, TRULY]["epsilon"] == pytest.approx(1.0, rel=1e-4)
+        assert rows[name, TRULY]["bound"] > rows[name, TRULY]["last gap"]
+        assert rows[name, TRULY]["bound"] > rows[name, OPEN]["bound"], "there is no noise to add"
+        assert rows[name, TRULY]["bound held"] == "1 of 1"
+    [fails] = [line for line in made.findings if "does not satisfy" in line]
+    assert "logistic-nonconvex" in fails
+    assert sum("satisfies it wherever it was looked at" in line for line in made.findings) == 2
+    assert rows["logistic-nonconvex", OPEN]["gap far out"] > 1.0 > rows["sigmoid-squared", OPEN]["gap far out"]
+
+
+def test_all_trials_of_a_rate_and_the_choice_cost_epsilon() -> None:
+    parts = len(learning_rate.RATES)
+    for epsilon in learning_rate.EPSILONS:
+        mu = gaussian_mu(epsilon, 1e-3)
+        settings_of = [
+            setting
+            for setting in learning_rate.FIGURE.settings(Request("twin", 1, ("data.source=breast-cancer",), Path()))
+            if setting.key[1:3] == (epsilon, learning_rate.ACCOUNTED)
+        ]
+        assert [setting.key[3] for setting in settings_of] == list(learning_rate.RATES)
+        spent = sum(gaussian_mu(setting.changes["privacy.epsilon"], 1e-3) ** 2 for setting in settings_of)
+        assert spent == pytest.approx(mu**2, rel=1e-6)
+        # One party's counts: L2 sensitivity sqrt(K), and a party's own part of the noise.
+        own = learning_rate.count_deviation(epsilon, 9) / 3.0
+        assert total([Gaussian(math.sqrt(parts), own)], 1e-3).epsilon == pytest.approx(epsilon, rel=1e-6)
+
+
+def test_a_rate_is_chosen_by_what_the_validation_rows_say(tmp_path: Path) -> None:
+    seen = {rate: np.array([100.0 * rate, 200.0, 0.5]) for rate in (0.1, 0.5, 1.0)}
+    wanted = request(tmp_path, "data.source=breast-cancer")
+    assert learning_rate._chosen(seen, learning_rate.FREE, 0.05, 0, wanted) == 1.0
+    drawn = {learning_rate._chosen(seen, learning_rate.ACCOUNTED, 0.05, seed, wanted) for seed in range(30)}
+    assert drawn == {0.1, 0.5, 1.0}, "counts of hundreds are lost in noise of this size"
+    made = reproduce("paper003/learning-rate", request(tmp_path, "data.source=breast-cancer", "data.agents=3"))
+    assert [(row["epsilon"], row["rate"]) for row in made.rows] == [
+        (epsilon, how)
+        for epsilon in learning_rate.EPSILONS
+        for how in (learning_rate.FREE, learning_rate.ACCOUNTED, learning_rate.FIXED)
+    ]
+    assert len(made.findings) == 2

@@ -21,7 +21,18 @@ from node.experiments.charts import Panel, Series
 from node.experiments.reproduce.figure import OPEN, PUBLISHED, Figure, Reproduction, Request, Setting
 from node.experiments.reproduce.paper003.findings import findings
 from node.experiments.reproduce.paper003.runs import ALONE, CENTRAL, MAJORITY, PATHAK, POOLED, RANDOM, places
-from node.experiments.reproduce.paper003.settings import CONVEXITY, DELTA, RANDOM_ROUNDS, RUNS, STEPS, settings, table
+from node.experiments.reproduce.paper003.settings import (
+    BUNDLED,
+    CONVEXITY,
+    DELTA,
+    NEEDS,
+    RANDOM_ROUNDS,
+    READS,
+    RUNS,
+    STEPS,
+    settings,
+    table,
+)
 
 EPSILONS = (0.01, 0.05, 0.1, 0.25)
 UNEVEN = (1.0, 3.0, 5.0, 7.0, 9.0)
@@ -128,10 +139,9 @@ def _figure(number: int, title: str, paper: str, plan: Plan, **reduced: Any) -> 
         plan,
         partial(_reduce, **reduced),
         runs=RUNS,
-        data="the folder of KDDCup99, Adult, Bank, the breast cancer or the credit card data, or one that holds their "
-        "folders kddcup99, adult, bank, breast-cancer, credit-card",
-        bundled="breast-cancer",
-        reads=("data.path", "data.source"),
+        data=NEEDS,
+        bundled=BUNDLED,
+        reads=READS,
         small=("data.agents=4",),
     )
 

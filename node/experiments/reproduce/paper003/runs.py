@@ -80,11 +80,11 @@ def places(request: Request, settings: Sequence[Setting], runs: int) -> list[Pla
     deals: dict[tuple[Any, ...], Deal] = {}
     ends: dict[tuple[Any, ...], dict[int, Deal]] = defaultdict(dict)
     for setting, seed, trial in request.trials(settings, runs):
-        _check_rows(trial)
+        check_rows(trial)
         source, columns, method = setting.key
         place = made.setdefault((source, columns), Place(source, dict(columns), setting.changes["privacy.epsilon"], {}))
         rows = (source, seed, *(pair for pair in columns if pair[0] != "epsilon"))
-        deal = deals[rows] if rows in deals else deals.setdefault(rows, Deal(trial))
+        deal = deals[rows] if rows in deals else deals.setdefault(rows, Deal(trial, small=request.small))
         _add(place, method, trial, deal)
         ends[source, columns][seed] = deal
     for key, by_seed in ends.items():
@@ -93,7 +93,7 @@ def places(request: Request, settings: Sequence[Setting], runs: int) -> list[Pla
     return list(made.values())
 
 
-def _check_rows(trial: Trial) -> None:
+def check_rows(trial: Trial) -> None:
     """Raise `FigureError` where rows may be longer than 1, the norm that the noise of the baselines is for."""
     bound = trial.preparation.dealt.row_bounds.get("l2")
     if bound is None or bound > 1.0 + 1e-9:
@@ -124,8 +124,9 @@ def _largest(before: float | str | None, now: float) -> float:
 class Deal:
     """What all methods are measured against on the rows of one deal."""
 
-    def __init__(self, trial: Trial) -> None:
+    def __init__(self, trial: Trial, *, small: bool = False) -> None:
         self._trial = trial
+        self._rounds = defaults.FEW_ROUNDS if small else defaults.RANDOM_ROUNDS
         self._pooled = curated.everybody(trial.problems, REGULARISATION)
         self._optimum = self._pooled.minimiser()
         self._least = self._loss(self._optimum)
@@ -149,12 +150,12 @@ class Deal:
         """The baselines, each with the epsilon that it truly has, and for which observer."""
         trial = self._trial
         central = curated.noisy_descent(trial.problems, epsilon, DELTA, clip=CLIP, step=1.0, steps=STEPS, random=random)
-        self._add_random_rounds(found, epsilon, random)
         scale = curated.output_perturbation_scale(trial.problems, epsilon, CONVEXITY)
         average = self._average + random.laplace(scale=scale, size=self._pooled.dimension)
         true = curated.output_perturbation_epsilon(epsilon, DELTA, len(trial.records), len(average))
         self._add(found, PATHAK, Found(PUBLISHED, heard=UNBOUNDED, result=true), average)
         self._add(found, CENTRAL, Found(PUBLISHED, heard=UNBOUNDED, result=epsilon), central)
+        self._add_random_rounds(found, epsilon, random)
         self._add(found, POOLED, Found(OPEN, heard=UNBOUNDED, result=UNBOUNDED), self._optimum)
         self._add(found, ALONE, Found(OPEN, heard=0.0, result=0.0), self._alone)
         majority = found.setdefault(MAJORITY, Found(OPEN, heard=0.0, result=0.0))
@@ -163,7 +164,7 @@ class Deal:
 
     def _add_random_rounds(self, found: dict[str, Found], epsilon: float, random: np.random.Generator) -> None:
         records = self._pooled.records
-        steps = min(records**2, defaults.RANDOM_ROUNDS)
+        steps = min(records**2, self._rounds)
         deviation = curated.random_round_deviation(epsilon, DELTA, CLIP, records)
         model = curated.random_round_descent(
             self._trial.problems, clip=CLIP, deviation=deviation, steps=steps, reach=log(2.0), random=random

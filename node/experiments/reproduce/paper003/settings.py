@@ -17,8 +17,14 @@ STEPS, CLIP, REGULARISATION, CONVEXITY = 1000, 1.0, 0.01, 0.1
 """Local steps as published, the clipping norm, lambda m_i, and the convexity of the noisy average (not printed)."""
 
 
-RANDOM_ROUNDS = 300_000
-"""Of the descent on random records at most; it is printed with n^2, which large data sets do not finish."""
+RANDOM_ROUNDS, FEW_ROUNDS = 300_000, 2_000
+"""Of the descent on random records at most, and in the small form; it is printed with n^2, which large data sets do not
+finish."""
+NEEDS = (
+    "the folder of KDDCup99, Adult, Bank, the breast cancer or the credit card data, or one that holds their folders "
+    "kddcup99, adult, bank, breast-cancer, credit-card"
+)
+BUNDLED, READS = "breast-cancer", ("data.path", "data.source")
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,7 @@ def settings(
     """
     return [
         Setting(
-            (source, tuple(shown.items()), method), _start(source, start), {**_task(source, path), **changes, **own}
+            (source, tuple(shown.items()), method), start_of(source, start), {**task(source, path), **changes, **own}
         )
         for source, path in sources(request)
         for changes, shown in places
@@ -97,13 +103,13 @@ def settings(
     ]
 
 
-def _start(source: str, start: Mapping[str, Any]) -> dict[str, Any]:
+def start_of(source: str, start: Mapping[str, Any]) -> dict[str, Any]:
     """With the smallest party of that data set, where sizes are random."""
     floor = {"floor": SOURCES.get(source, OWN).floor} if start["data"]["split"] == "random" else {}
     return {**start, "data": {**floor, **start["data"]}}
 
 
-def _task(source: str, path: str | None) -> dict[str, Any]:
+def task(source: str, path: str | None) -> dict[str, Any]:
     """What the true epsilons, the baselines and the losses of the figures rest on."""
     return {
         "data.source": source,
