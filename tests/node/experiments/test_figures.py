@@ -19,6 +19,7 @@ from node.experiments.reproduce.paper001.figure1 import DISTANCE
 from node.experiments.reproduce.paper003 import figures as paper003
 from node.experiments.reproduce.paper003 import settings as paper003_settings
 from node.experiments.reproduce.paper004 import figure1, figure4, settings, table1, updates
+from node.experiments.reproduce.paper004.scores import Line
 from node.experiments.reproduce.registry import FIGURES, reproduce
 from tests.helpers.command import run_cli
 from tests.helpers.documents import conforms
@@ -249,13 +250,19 @@ def test_the_films_table(make: Make) -> None:
 def test_the_best_number_of_updates_is_the_one_with_the_best_score(name: str, make: Make) -> None:
     made = make(name)
     metric, best = ("accuracy", max) if "2c" in name else ("rmse", min)
-    for label, y in lines(made, "Score over the number of updates").items():
-        reading, _, epsilon = label.partition(", epsilon ")
-        rows = [row for row in made.rows if (row["reading"], row["epsilon stated"]) == (reading, float(epsilon))]
+    shown = lines(made, "Score over the number of updates")
+    assert len(shown) == (9 if "2c" in name else 6)
+    for label, y in shown.items():
+        of = next(row for row in made.rows if label == _label(row))
+        rows = [row for row in made.rows if _label(row) == _label(of)]
         assert [row[metric] for row in rows] == y
         [chosen] = [row for row in rows if row["chosen"]]
         assert chosen[metric] == best(y)
         assert any(f"{label}: {chosen['updates']} updates are best" in finding for finding in made.findings)
+
+
+def _label(row: dict[str, Any]) -> str:
+    return Line(row["method"], row["reading"], row["epsilon stated"]).label()
 
 
 # --- papers 000 and 002 ----------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from node.experiments.trial import Trial
 
 BUDGETS = (1.0, 0.5, 0.15)
 WARM, DESCENT = "warm start and descent", "descent"
+PRINTED_UPDATES = {WARM: dict.fromkeys(BUDGETS, 1), DESCENT: dict.fromkeys(BUDGETS, 1)}
 COMPARED = (
     (PUBLISHED, WARM),
     (PUBLISHED, DESCENT),
@@ -37,11 +38,19 @@ COMPARED = (
 """Lines that the findings hold against the agents alone."""
 
 
+def updates(method: str, reading: str, epsilon: float) -> int:
+    """Of each agent at this budget, as paper004/figure2c-updates chose them; of a warm start, those of the descent."""
+    if reading == TRULY:
+        return int(honest(epsilon, 100)["clock.updates"])
+    return PRINTED_UPDATES[method][epsilon]
+
+
 def _lines(dimension: int) -> dict[Line, dict[str, Any]]:
     lines: dict[Line, dict[str, Any]] = {Line("coordinate descent"): {}}
     for epsilon in BUDGETS:
-        lines[Line(WARM, PUBLISHED, epsilon)] = printed_warm_start(epsilon, 5, dimension)
-        lines[Line(DESCENT, PUBLISHED, epsilon)] = printed_noise(epsilon, 3, dimension)
+        warm, descent = (updates(method, PUBLISHED, epsilon) for method in (WARM, DESCENT))
+        lines[Line(WARM, PUBLISHED, epsilon)] = printed_warm_start(epsilon, warm, dimension)
+        lines[Line(DESCENT, PUBLISHED, epsilon)] = printed_noise(epsilon, descent, dimension)
         lines[Line(DESCENT, TRULY, epsilon)] = honest(epsilon, dimension)
         lines |= {Line(name, TRULY, epsilon): smoothing(epsilon, prior) for name, prior in SMOOTHINGS.items()}
     return lines

@@ -29,7 +29,7 @@ LINES: dict[Line, dict[str, Any]] = {
         line: changes
         for epsilon in (1.0, 0.5)
         for line, changes in (
-            (Line("descent", PUBLISHED, epsilon), printed_noise(epsilon, 10, 100.0)),
+            (Line("descent", PUBLISHED, epsilon), printed_noise(epsilon, 1, 100.0)),
             (Line("descent", TRULY, epsilon), honest(epsilon, 100)),
             (Line("graph smoothing", TRULY, epsilon), smoothing(epsilon, "shared")),
         )

@@ -51,6 +51,7 @@ def honest(epsilon: float, dimension: int) -> dict[str, Any]:
         **HONEST,
         "learning.mu": MU if dimension >= 100 else 5.0,
         "learning.finish_mu": 10.0 if epsilon >= 1 else 20.0 if epsilon >= 0.5 else 200.0,
+        "clock.updates": 5 if epsilon >= 1 else 3,
         "privacy.epsilon": epsilon,
     }
 

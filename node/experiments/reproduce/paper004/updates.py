@@ -23,7 +23,16 @@ from node.dealing.rows import deal_data
 from node.experiments.charts import Panel, Series
 from node.experiments.reproduce.figure import PUBLISHED, TRULY, Figure, Reproduction, Request, Setting, mean
 from node.experiments.reproduce.paper004 import figure2c, table1
-from node.experiments.reproduce.paper004.settings import SMALL, honest, notes, printed_noise, synthetic, task
+from node.experiments.reproduce.paper004.scores import Line
+from node.experiments.reproduce.paper004.settings import (
+    SMALL,
+    honest,
+    notes,
+    printed_noise,
+    printed_warm_start,
+    synthetic,
+    task,
+)
 from node.experiments.trial import Trial, in_twin, seeded
 from node.experiments.tune import ELSEWHERE, validation
 
@@ -34,14 +43,14 @@ P = 100
 
 
 def _on_instances(request: Request) -> list[Setting]:
-    def changes(reading: str, epsilon: float, updates: int) -> dict[str, Any]:
-        if reading == PUBLISHED:
-            return printed_noise(epsilon, updates, float(P))
-        return honest(epsilon, P) | {"clock.updates": updates}
-
+    made: dict[Line, Callable[[float, int], dict[str, Any]]] = {
+        Line(figure2c.DESCENT, PUBLISHED): lambda epsilon, k: printed_noise(epsilon, k, float(P)),
+        Line(figure2c.WARM, PUBLISHED): lambda epsilon, k: printed_warm_start(epsilon, k, P),
+        Line(figure2c.DESCENT, TRULY): lambda epsilon, k: honest(epsilon, P) | {"clock.updates": k},
+    }
     return [
-        Setting((reading, epsilon, updates), synthetic(), task(P) | changes(reading, epsilon, updates))
-        for reading in (PUBLISHED, TRULY)
+        Setting((*line._replace(stated=epsilon), updates), synthetic(), task(P) | changes(epsilon, updates))
+        for line, changes in made.items()
         for epsilon in figure2c.BUDGETS
         for updates in request.few(INSTANCES)
     ]
@@ -50,7 +59,7 @@ def _on_instances(request: Request) -> list[Setting]:
 def _on_splits(request: Request) -> list[Setting]:
     return [
         Setting(
-            (reading, epsilon, updates),
+            (table1.PRIVATE, reading, epsilon, updates),
             table1.TABLE,
             table1.RATINGS[reading] | table1.private(reading, epsilon, updates),
         )
@@ -75,37 +84,30 @@ def _reduce(
     request: Request,
     settings: list[Setting],
     trial_of: Callable[[Request, Setting, int], Trial],
-    used: Callable[[str, float], int],
+    used: Callable[[Line], int],
     told: Callable[[Request, int], list[str]],
 ) -> Reproduction:
     """Scores are those of the free finish where there is one. ``used`` is the number of updates in the other figure."""
-    found: dict[tuple[str, float], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[Line, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     runs = request.runs(figure.runs)
     larger, metric = True, ""
     for seed in range(runs):
         for setting in settings:
-            reading, epsilon, updates = setting.key
+            *tried, updates = setting.key
             trial = trial_of(request, setting, seed)
             models = trial.models if trial.finishes is None else trial.finishes
             larger, metric = trial.judge.larger_is_better, trial.judge.metric
-            found[reading, epsilon][updates].append(float(np.nanmean(trial.scores(models))))
+            found[Line(*tried)][updates].append(float(np.nanmean(trial.scores(models))))
     rows, findings, series = [], [], []
-    for colour, ((reading, epsilon), scores) in enumerate(found.items()):
+    for colour, (line, scores) in enumerate(found.items()):
         means = {updates: mean(values) for updates, values in scores.items()}
         best = (max if larger else min)(means, key=lambda updates: means[updates])
-        rows += [
-            {
-                "reading": reading,
-                "epsilon stated": epsilon,
-                "updates": updates,
-                metric: value,
-                "chosen": updates == best,
-            }
-            for updates, value in means.items()
-        ]
-        findings.append(f"{reading}, epsilon {epsilon:g}: {_judged(means, best, used(reading, epsilon))}")
-        label = f"{reading}, epsilon {epsilon:g}"
-        series.append(Series(label, list(means), list(means.values()), colour=colour, dashed=reading == PUBLISHED))
+        of = {"method": line.method, "reading": line.reading, "epsilon stated": line.stated}
+        rows += [{**of, "updates": k, metric: value, "chosen": k == best} for k, value in means.items()]
+        findings.append(f"{line.label()}: {_judged(means, best, used(line))}")
+        series.append(
+            Series(line.label(), list(means), list(means.values()), colour=colour, dashed=line.reading == PUBLISHED)
+        )
     panel = Panel("Score over the number of updates", "where it is tuned", "updates of each agent", series, x_log=True)
     return figure.shown(rows, findings, told(request, runs), [panel])
 
@@ -122,7 +124,7 @@ def _figure(
     title: str,
     settings: Callable[[Request], list[Setting]],
     trial_of: Callable[[Request, Setting, int], Trial],
-    used: Callable[[str, float], int],
+    used: Callable[[Line], int],
     told: Callable[[Request, int], list[str]],
     **more: Any,
 ) -> Figure:
@@ -137,7 +139,7 @@ FIGURES: Sequence[Figure] = (
         "updates per budget on other instances, p = 100",
         _on_instances,
         _instance,
-        lambda reading, epsilon: 3 if reading == PUBLISHED else int(honest(epsilon, P)["clock.updates"]),
+        lambda line: figure2c.updates(line.method, line.reading, line.stated or 0.0),
         notes,
         runs=2,
         small=SMALL,
@@ -147,7 +149,7 @@ FIGURES: Sequence[Figure] = (
         "updates per budget on a validation split of the training ratings",
         _on_splits,
         _split,
-        table1.updates,
+        lambda line: table1.updates(line.reading, line.stated or 0.0),
         lambda _, runs: [*table1.NOTES, "Every run is in the twin.", f"{runs} split(s)."],
         data="the folder of MovieLens-100K",
         small=table1.SMALL,
