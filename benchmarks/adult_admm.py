@@ -116,7 +116,7 @@ class Census:
                 secret=simulation_secret(seed, i),
             )
             if epsilon is not None and kind.own_noise(learning):
-                own, more = kind.buy(setting, problem.records, (epsilon, DELTA))
+                own, more = kind.buy(setting, problem.records, (epsilon, DELTA), np.ones(setting.updates))
                 setting = replace(setting, multipliers=own, learning={**setting.learning, **more})
             made.append(kind(setting))
         return made

@@ -159,7 +159,9 @@ class Algorithm(Agent):
         return False
 
     @classmethod
-    def buy(cls, setting: Setting, records: int, budget: tuple[float, float]) -> tuple[FloatArray, Mapping[str, Any]]:
+    def buy(
+        cls, setting: Setting, records: int, budget: tuple[float, float], shares: FloatArray
+    ) -> tuple[FloatArray, Mapping[str, Any]]:
         """The multipliers that a total budget buys one agent, and learning parameters that belong to them.
 
         Parameters
@@ -170,6 +172,8 @@ class Algorithm(Agent):
             Its size.
         budget
             (epsilon, delta) of all its releases.
+        shares
+            Weights of sensitivity / scale, one a charged release, the largest is 1: see `privacy.allocation`.
         """
         raise NotImplementedError
 

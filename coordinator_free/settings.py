@@ -62,10 +62,6 @@ class Settings:
         """The settings that have no effect beside the others, each with the reason."""
         return {}
 
-    def why_not_allocated(self) -> str | None:
-        """Why these settings leave ``privacy.allocation`` without effect; None: it has one, if the algorithm's has."""
-        return None
-
 
 @dataclass(frozen=True, kw_only=True)
 class AgentNumbers(Settings):

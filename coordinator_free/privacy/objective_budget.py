@@ -49,6 +49,7 @@ def buy_rounds(
     *,
     adds_curvature: bool,
     family: str = "gamma-norm",
+    shares: Sequence[float] | None = None,
 ) -> Bought | None:
     """The noise of rounds with these Jacobian losses; None where they leave nothing of the budget.
 
@@ -64,14 +65,22 @@ def buy_rounds(
         Whether a round may add curvature, so that its Jacobian loses less.
     family
         Of the noise: "gamma-norm", or "gaussian", which needs ``delta`` > 0.
+    shares
+        Weights of sensitivity / scale of each round, the largest is 1; None: all rounds alike.
+
+    Returns
+    -------
+    The multiplier of a round with the share 1; that of another round is this one divided by its share.
     """
     rounds = len(jacobians)
     largest = max(jacobians)
-    found = _multiplier(_rounded_up(jacobians, epsilon / (_STEPS * rounds)), epsilon, delta, dimension, family)
+    each = tuple(shares or (1.0,) * rounds)
+    found = _multiplier(_rounded_up(jacobians, epsilon / (_STEPS * rounds)), each, epsilon, delta, dimension, family)
     if adds_curvature and sum(jacobians) > SHARE * epsilon:
         most = SHARE * epsilon / rounds
         with_curvature = _multiplier(
             _rounded_up([min(j, most) for j in jacobians], epsilon / (_STEPS * rounds)),
+            each,
             epsilon,
             delta,
             dimension,
@@ -83,25 +92,25 @@ def buy_rounds(
 
 
 def buy_with_a_last(
-    family: str, releases: int, jacobian: float, epsilon: float, delta: float, dimension: int
+    family: str, shares: Sequence[float], jacobian: float, epsilon: float, delta: float, dimension: int
 ) -> tuple[FloatArray, float] | None:
-    """Multipliers of ``releases`` - 1 releases of ``family`` and a last one in an objective; and as in `Bought`.
+    """Multipliers of releases of ``family`` with these ``shares`` and a last one in an objective; and as in `Bought`.
 
     ``jacobian`` is that of the last one, which may add curvature. None where nothing is left of the budget.
     """
-    share = LAST_SHARE * epsilon if releases > 1 else epsilon
+    share = LAST_SHARE * epsilon if shares else epsilon
     last = buy_rounds([jacobian], share, delta, dimension, adds_curvature=True)
-    if last is None or releases == 1:
+    if last is None or not shares:
         return None if last is None else (np.array([last.multiplier]), last.jacobian)
     end = ObjectivePerturbation(1.0, last.multiplier, min(jacobian, last.jacobian), dimension)
 
     def spent(inverse: float) -> float:
-        return _epsilon([mechanism(family, 1.0, 1.0 / inverse, dimension)] * (releases - 1) + [end], delta)
+        return _epsilon([*(mechanism(family, 1.0, 1.0 / (inverse * s), dimension) for s in shares), end], delta)
 
-    inverse = _largest(spent, epsilon / (4.0 * math.sqrt(releases)), epsilon)
+    inverse = _largest(spent, epsilon / (4.0 * math.sqrt(len(shares) + 1)), epsilon)
     if inverse is None:
         return None
-    return np.append(np.full(releases - 1, 1.0 / inverse), last.multiplier), last.jacobian
+    return np.append(1.0 / (inverse * np.asarray(shares)), last.multiplier), last.jacobian
 
 
 def _rounded_up(jacobians: Sequence[float], step: float) -> tuple[float, ...]:
@@ -110,14 +119,15 @@ def _rounded_up(jacobians: Sequence[float], step: float) -> tuple[float, ...]:
 
 @lru_cache(maxsize=512)
 def _multiplier(
-    jacobians: tuple[float, ...], epsilon: float, delta: float, dimension: int, family: str
+    jacobians: tuple[float, ...], shares: tuple[float, ...], epsilon: float, delta: float, dimension: int, family: str
 ) -> float | None:
     noise = OBJECTIVE_NOISE[family]
 
     def spent(shift: float) -> float:
-        return _epsilon([noise(1.0, 1.0 / shift, j, dimension) for j in jacobians], delta)
+        rounds = zip(shares, jacobians, strict=True)
+        return _epsilon([noise(1.0, 1.0 / (shift * share), j, dimension) for share, j in rounds], delta)
 
-    shift = _largest(spent, epsilon / len(jacobians), epsilon)
+    shift = _largest(spent, epsilon / sum(shares), epsilon)
     return None if shift is None else 1.0 / shift
 
 

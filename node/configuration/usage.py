@@ -71,8 +71,8 @@ def _learning(c: Configuration) -> dict[str, str]:
 
 
 def _privacy(c: Configuration) -> dict[str, str]:
-    privacy, chosen, own = c.privacy, algorithm(c.learning.algorithm), settings_of(c.learning)
-    masked, why_not = c.learning.get("aggregation") == "masked-sum", None if own is None else own.why_not_allocated()
+    privacy, chosen = c.privacy, algorithm(c.learning.algorithm)
+    masked = c.learning.get("aggregation") == "masked-sum"
     found = {}
     if not c.private:
         why = 'privacy.mechanism is "none" (name a mechanism: laplace, gaussian, gamma-norm)'
@@ -80,8 +80,6 @@ def _privacy(c: Configuration) -> dict[str, str]:
     elif not chosen.allocates:
         why = f"{chosen.name} divides its budget by itself (used by {_those('allocates')})"
         found = {"allocation": why, "r": why}
-    elif why_not is not None:
-        found = dict.fromkeys(("allocation", "r"), why_not)
     elif privacy.allocation == "uniform":
         found = {"r": 'privacy.allocation = "uniform" has no rate'}
     if len(chosen.observers) < 2:

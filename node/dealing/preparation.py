@@ -14,6 +14,7 @@ import numpy as np
 
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.clocks import own_rate, own_skew
+from coordinator_free.privacy.allocation import weights
 from coordinator_free.privacy.families import NORMS
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.noise import simulation_secret
@@ -113,8 +114,9 @@ class Preparation:
         if budget is None or budget[0] == 0 or not chosen.own_noise(numbers.learning):
             return numbers
         nothing = np.empty((0, numbers.dimension)), np.empty(0)
-        spent = left(self.configuration, budget)
-        multipliers, more = chosen.buy(setting(Rows(*nothing, *nothing), numbers, b""), numbers.records, spent)
+        spent, privacy = left(self.configuration, budget), self.configuration.privacy
+        shares = weights(privacy.allocation, chosen.charged(numbers.updates), privacy.mechanism, privacy.r)
+        multipliers, more = chosen.buy(setting(Rows(*nothing, *nothing), numbers, b""), numbers.records, spent, shares)
         bought = tuple(float(m) for m in multipliers)
         return replace(numbers, multipliers=bought, learning={**numbers.learning, **more})
 

@@ -5,7 +5,8 @@
 The noise has density ~ exp(-zeta m/C |e|). Replacing one record moves the linear term by at most 2 C L / m_i, and the
 Jacobian costs ln(1 + c1 R^2/k); so a round is pure ln(1 + c1 R^2/k) + 2 L zeta. The printed algorithm takes twice this
 zeta for the same claim (`coordinator_free.privacy.objective_perturbation.penalised`). Over several rounds the noise
-loses much less than its pure share: each agent's noise is chosen by the accountant (`PerturbedRounds.buy`).
+loses much less than its pure share: each agent's noise is chosen by the accountant (`PerturbedRounds.buy`). The paper's
+alpha_p(t), another alpha in each round, is the allocation: it weighs the rounds' noise rates, and the charges follow.
 
 With mechanism "gaussian" the noise is Gaussian (Zhang, Khalili and Liu 2018, section 6.3). A round has no pure epsilon
 then. Its loss is at most ln(1 + c1 R^2/k) + D r/s + (D/s)^2/2, D = 2 C L / m_i, s the noise's deviation and r a
@@ -16,8 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
-
-import numpy as np
 
 from coordinator_free.agent import Setting
 from coordinator_free.agents.admm.perturbed_rounds import PerturbedRounds
@@ -33,7 +32,6 @@ class DualPerturbation(PerturbedRounds):
 
     name: ClassVar[str] = "dvp"
     mechanisms: ClassVar[tuple[str, ...]] = ("gamma-norm", "gaussian")
-    allocates: ClassVar[bool] = False
     attacked_by: ClassVar[Attack] = Attack.OBJECTIVES
 
     adds_curvature: ClassVar[bool] = True
@@ -45,14 +43,19 @@ class DualPerturbation(PerturbedRounds):
 
     @classmethod
     def bought(
-        cls, setting: Setting, budget: tuple[float, float], jacobians: list[float]
+        cls, setting: Setting, budget: tuple[float, float], jacobians: list[float], shares: FloatArray
     ) -> tuple[FloatArray, float] | None:
         from coordinator_free.privacy.objective_budget import buy_rounds
 
         found = buy_rounds(
-            jacobians, *budget, setting.dimension, adds_curvature=cls.adds_curvature, family=setting.mechanism
+            jacobians,
+            *budget,
+            setting.dimension,
+            adds_curvature=cls.adds_curvature,
+            family=setting.mechanism,
+            shares=shares.tolist(),
         )
-        return None if found is None else (np.full(setting.updates, found.multiplier), found.jacobian)
+        return None if found is None else (found.multiplier / shares, found.jacobian)
 
     @property
     def _noise_in_objective(self) -> type[ObjectivePerturbation]:

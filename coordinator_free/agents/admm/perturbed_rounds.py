@@ -41,17 +41,22 @@ class PerturbedRounds(Admm):
 
     @classmethod
     def bought(
-        cls, setting: Setting, budget: tuple[float, float], jacobians: list[float]
+        cls, setting: Setting, budget: tuple[float, float], jacobians: list[float], shares: FloatArray
     ) -> tuple[FloatArray, float] | None:
-        """The multipliers and the largest Jacobian loss that ``budget`` buys; None where it buys nothing."""
+        """The multipliers and the largest Jacobian loss that ``budget`` buys; None where it buys nothing.
+
+        ``shares`` weigh sensitivity / scale of the rounds.
+        """
         raise NotImplementedError
 
     @classmethod
-    def buy(cls, setting: Setting, records: int, budget: tuple[float, float]) -> tuple[FloatArray, Mapping[str, Any]]:
+    def buy(
+        cls, setting: Setting, records: int, budget: tuple[float, float], shares: FloatArray
+    ) -> tuple[FloatArray, Mapping[str, Any]]:
         if records == 0:
             return np.ones(setting.updates), {"largest_jacobian": 0.0}
         jacobians = cls(replace(setting, mechanism="none")).jacobians(records)
-        bought = cls.bought(setting, budget, jacobians)
+        bought = cls.bought(setting, budget, jacobians, shares)
         if bought is None:
             raise AdmmError(
                 f"learning.penalty: with {records} records the Jacobians of {setting.updates} rounds lose "

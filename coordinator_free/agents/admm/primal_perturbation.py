@@ -42,12 +42,7 @@ class PrimalPerturbationSettings(AdmmSettings):
     pvp_form: Literal["own-release", "as_published"] = "own-release"
     """Whether the penalty pulls to the agent's own release, or as printed."""
     last_round: Literal["same", "dvp"] = "same"
-    """Whether the last round perturbs the dual instead."""
-
-    def why_not_allocated(self) -> str | None:
-        if self.last_round != "dvp":
-            return None
-        return 'with learning.last_round = "dvp" all rounds but the last share the budget evenly'
+    """Whether the last round perturbs the dual instead. Its part of the budget is fixed; the others are allocated."""
 
 
 class PrimalPerturbation(PerturbedRounds):
@@ -71,11 +66,11 @@ class PrimalPerturbation(PerturbedRounds):
 
     @classmethod
     def bought(
-        cls, setting: Setting, budget: tuple[float, float], jacobians: list[float]
+        cls, setting: Setting, budget: tuple[float, float], jacobians: list[float], shares: FloatArray
     ) -> tuple[FloatArray, float] | None:
         from coordinator_free.privacy.objective_budget import buy_with_a_last
 
-        return buy_with_a_last(setting.mechanism, setting.updates, jacobians[-1], *budget, setting.dimension)
+        return buy_with_a_last(setting.mechanism, shares[:-1].tolist(), jacobians[-1], *budget, setting.dimension)
 
     def _anchor(self) -> FloatArray:
         if not self._as_published:

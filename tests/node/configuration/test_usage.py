@@ -229,14 +229,9 @@ REFUSED = [
     ("admm", {"learning.kappa": 0.5}, ["learning.kappa = 0.5", "learning.finish is false"]),
     ("coordinate-descent", {"learning.finish_mu": 0.5}, ["learning.finish_mu = 0.5", "learning.finish is false"]),
     (
-        "pvp",
-        {"learning.last_round": "dvp", "privacy.allocation": "increasing", "privacy.r": 0.9},
-        ['privacy.allocation = "increasing"', 'learning.last_round = "dvp"'],
-    ),
-    (
-        "dvp",
+        "propagation",
         {"privacy.allocation": "increasing", "privacy.r": 0.9},
-        ['privacy.allocation = "increasing"', "dvp divides its budget by itself", "used by", "coordinate-descent"],
+        ['privacy.allocation = "increasing"', "propagation divides its budget by itself", "used by", "dvp"],
     ),
     ("pvp", {"network.silent": 5.0}, ["network.silent = 5.0", 'network.on_silent = "wait"']),
     ("admm", {"run.simulation": True}, ["run.simulation = true", 'privacy.mechanism is "none"']),

@@ -124,7 +124,7 @@ def made(
     plain = settings_of(ring(agents), records(agents, each, 3, 7), own, updates, "gaussian", np.ones(updates))
     settled = []
     for setting in plain:
-        multipliers, more = kind.buy(setting, each, (epsilon, DELTA))
+        multipliers, more = kind.buy(setting, each, (epsilon, DELTA), np.ones(updates))
         settled.append(replace(setting, multipliers=multipliers, learning={**setting.learning, **more}, clip=1.0))
     return settled
 

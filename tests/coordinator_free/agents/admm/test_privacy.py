@@ -369,7 +369,7 @@ def bought(
     kind: type[PerturbedRounds], mechanism: str, extra: dict[str, Any], epsilon: float, delta: float, updates: int
 ) -> tuple[PerturbedRounds, list[ObjectivePerturbation]]:
     setting = one(kind, mechanism, extra, dimension=11, updates=updates)
-    multipliers, more = kind.buy(setting, 12, (epsilon, delta))
+    multipliers, more = kind.buy(setting, 12, (epsilon, delta), np.ones(updates))
     agent = kind(replace(setting, multipliers=multipliers, learning={**setting.learning, **more}))
     charges = [charge for charge in (agent.charge(t) for t in range(updates)) if charge is not None]
     return agent, cast("list[ObjectivePerturbation]", charges)
@@ -433,7 +433,7 @@ def test_agents_of_nearly_equal_sizes_need_one_search() -> None:
 
 def test_agents_without_records_need_no_noise() -> None:
     setting = one(DualPerturbation, "gamma-norm", {})
-    multipliers, _ = DualPerturbation.buy(setting, 0, (1.0, 1e-5))
+    multipliers, _ = DualPerturbation.buy(setting, 0, (1.0, 1e-5), np.ones(setting.updates))
     assert len(multipliers) == setting.updates
 
 
