@@ -115,6 +115,7 @@ class Preparation:
             return numbers
         nothing = np.empty((0, numbers.dimension)), np.empty(0)
         spent, privacy = left(self.configuration, budget), self.configuration.privacy
+        assert not isinstance(privacy.r, str)  # no theorem knows a rate of algorithms that buy their noise
         shares = weights(privacy.allocation, chosen.charged(numbers.updates), privacy.mechanism, privacy.r)
         multipliers, more = chosen.buy(setting(Rows(*nothing, *nothing), numbers, b""), numbers.records, spent, shares)
         bought = tuple(float(m) for m in multipliers)

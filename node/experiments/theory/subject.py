@@ -111,7 +111,7 @@ def subject(path: Path, overrides: tuple[str, ...] = ()) -> Subject:
                 "a run"
             )
         prepared = prepare(configuration)
-        return Subject(path, configuration, prepared.network, preparation=prepared)
+        return Subject(path, prepared.configuration, prepared.network, preparation=prepared)
     if overrides:
         raise ValueError(f"--set {overrides[0]}: {path} is a run, whose settings are fixed; give a CONFIG.toml")
     from node.folder.run import read_run

@@ -86,7 +86,7 @@ def private_run(mechanism: str, updates: int, epsilon: float, **learning: Any) -
     plain = settings_of(ring(AGENTS), records(AGENTS, 4, 3, 7), own, updates, mechanism, np.ones(updates))
     settled = []
     for setting in plain:
-        multipliers, more = PenaltyPerturbation.buy(setting, 4, (epsilon, DELTA))
+        multipliers, more = PenaltyPerturbation.buy(setting, 4, (epsilon, DELTA), np.ones(updates))
         settled.append(replace(setting, multipliers=multipliers, learning={**setting.learning, **more}, clip=1.0))
     said, heard = played(PenaltyPerturbation, settled)
     return settled[0], said, heard

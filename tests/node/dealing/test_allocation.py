@@ -14,8 +14,8 @@ from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.allocation import weights
 from coordinator_free.privacy.mechanism import Mechanism
 from node.audit.recording import read_recording
-from node.commands import budget
 from node.configuration.reading import from_table
+from node.dealing import bought
 from node.dealing.folder import deal_run
 from node.dealing.preparation import Preparation, prepare
 from node.folder.ledger import LedgerFile
@@ -97,9 +97,9 @@ def test_releases_ledgers_and_budget_agree_by_round(
     folder = tmp_path / "run"
     deal_run(configuration, folder)
     run_twin(with_known_noise(folder))
-    monkeypatch.setattr(budget, "COUNTS", ())
+    monkeypatch.setattr(bought, "COUNTS", ())
     recording, run = read_recording(folder), read_run(folder)
-    shown = budget.facts(configuration)["release"]
+    shown = bought.bought(configuration).release
     shares = weights("increasing", UPDATES, mechanism, R)
     lengths = np.zeros((run.agents, UPDATES))
     for agent in range(run.agents):
@@ -117,4 +117,4 @@ def test_releases_ledgers_and_budget_agree_by_round(
             lengths[agent, index] /= seen.mechanism.scale * 40
     assert lengths.mean(axis=0) == pytest.approx(np.ones(UPDATES), rel=0.35)
     for place, index in (("first", 0), ("last", UPDATES - 1)):
-        assert shown[place]["multiplier"] == charged[index].multiplier
+        assert shown[place].multiplier == charged[index].multiplier
