@@ -71,7 +71,7 @@ def _continue(agent: Agent, consumed: Sequence[Release]) -> Release | None:
 def _compare(again: Release | None, recorded: Release) -> str | None:
     """How a re-executed release differs from the recorded one; None if it does not."""
     if again is None:
-        return "the re-executed agent says nothing"
+        return "the re-executed agent releases nothing"
     if again.same_as(recorded):
         return None
     for name in ("sender", "index", "used", "round", "recipient"):

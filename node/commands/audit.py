@@ -28,9 +28,9 @@ def audit(
     agent: Annotated[list[int] | None, typer.Option(help="Attack only this agent; repeatable.")] = None,
     record: Annotated[str, typer.Option(help="The record to replace: worst, its number, or adversarial.")] = "worst",
     observer: Annotated[
-        str | None, typer.Option("--as", metavar="agent:K", help="Look as agent K, with what it receives alone.")
+        str | None, typer.Option("--as", metavar="agent:K", help="Attack as agent K, with its received frames only.")
     ] = None,
-    self_test: Annotated[bool, typer.Option("--self-test", help="Show the auditor what it must find; no run.")] = False,
+    self_test: Annotated[bool, typer.Option("--self-test", help="Test the auditor on runs with known faults.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Compare the accounted with the attacked epsilon of every agent.

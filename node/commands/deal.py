@@ -18,7 +18,7 @@ def deal(
     config: Config,
     out: Annotated[Path | None, typer.Option(help="The run's folder. Default: runs/NAME.")] = None,
     parts: Annotated[
-        Path | None, typer.Option(help="Hand each agent's files over to a folder of its own in here.")
+        Path | None, typer.Option(help="Move each agent's files to its own folder in this folder.")
     ] = None,
     override: Override = None,
 ) -> None:

@@ -90,8 +90,8 @@ def eavesdrop(
 
     The command ends when all senders have closed their sockets.
 
-    With --run the log carries the run's public files, and if there is a log already, the next one goes on from it:
-    the capture is judged over all. Exit status 1 if the capture is not complete: an agent's done, or an index that it
+    With --run the log carries the run's public files. If the run has a log already, a new log continues it, and the
+    capture is judged over all logs. Exit status 1 if the capture is not complete: an agent's done, or an index that it
     names, is missing. Ctrl-C ends it and closes the log.
 
     Agents with keys send only to the run's eavesdropper. Its private key lies in the run or in the eavesdropper's

@@ -25,11 +25,11 @@ def replay(
     log: Annotated[Path, typer.Argument(metavar="LOG", help="The traffic log.", show_default=False)],
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="ENDPOINT", help="Where to publish: tcp://127.0.0.1:5555 or ipc://PATH; bound."),
+        typer.Option("--to", metavar="ENDPOINT", help="The address to publish at: tcp://127.0.0.1:5555 or ipc://PATH."),
     ] = None,
     rate: Annotated[float, typer.Option(help="How many times as fast as recorded, 0.01 to 1000.")] = 1.0,
     as_fast_as_possible: Annotated[
-        bool, typer.Option("--as-fast-as-possible", help="Do not keep to the time line.")
+        bool, typer.Option("--as-fast-as-possible", help="Publish without waiting.")
     ] = False,
     start_offset: Annotated[float, typer.Option(help="Begin so many seconds after the log's first frame.")] = 0.0,
     duration: Annotated[float | None, typer.Option(help="Seconds of the log to publish.", show_default=False)] = None,

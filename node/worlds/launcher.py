@@ -1,9 +1,9 @@
-"""Starts a run's processes and watches them. Once the agents are ready it only watches: killing it stops nothing.
+"""Starts a run's processes and watches them. Once the agents are ready, a run goes on even if its launcher is killed.
 
 Rules that hold here:
 - The launcher never holds data: dealing and scoring are processes of their own (`node.worlds.steps`).
 - Nothing waits by sleeping: it waits for a process to end, a message of the zygote, or the next moment to look.
-- Whatever happens is named: which process died, with what status, and its last words.
+- A process that died is named, with its exit status and its last words.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Cluster:
         self._joiners: frozenset[int] = frozenset()
 
     def start(self, *, without: frozenset[int] = frozenset()) -> None:
-        """Start the zygote, the eavesdropper and the agents, but for agents ``without`` and those that join later."""
+        """Start the zygote, the eavesdropper and the agents, except agents ``without`` and those that join later."""
         folder, configuration = self._folder, self._configuration
         (folder / "endpoints").mkdir(exist_ok=True)
         tcp = configuration.network.transport == "tcp"
@@ -117,7 +117,7 @@ class Cluster:
         self._command({"start": agent, "bind": bind}, {"go": True})
 
     def _command(self, *commands: dict[str, object]) -> None:
-        # In one piece: a socket holds only some hundred small messages, and the zygote answers each start.
+        # All in one send: a socket holds only some hundred small messages, and the zygote answers each start.
         assert self._control is not None
         self._control.sendall(b"".join(json.dumps(command, allow_nan=False).encode() + b"\n" for command in commands))
 
@@ -156,7 +156,7 @@ class Cluster:
         return self._watch
 
     def _listen(self, seconds: float) -> bool:
-        """Take in the zygote's events; True when all that started has ended, or the zygote is gone."""
+        """Read the zygote's events for so many seconds. True when every process that started has ended."""
         assert self._control is not None
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
@@ -235,7 +235,7 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """Let go of the zygote, which ends when its children have."""
+        """Close the connection to the zygote, and wait for its end. It ends when its children have ended."""
         if self._faults is not None:
             self._faults.close()
             self._faults = None
@@ -250,9 +250,9 @@ class Cluster:
 def run_in_processes(
     folder: Path, configuration: Configuration, agents: int, show: Callable[[Progress], None] = lambda _: None
 ) -> Watch:
-    """Run what was dealt to its end, one process for each of the ``agents``; if it is broken off, all are ended.
+    """Run what was dealt to its end, one process for each agent. If it is interrupted, all processes are ended.
 
-    ``show`` is given the progress again and again; what it raises breaks the run off.
+    ``show`` is called with the progress several times a second. An exception from it ends the run.
     """
     check_limits(folder, configuration)
     cluster = Cluster(folder, configuration, agents)

@@ -1,12 +1,14 @@
 """The parent of a run's processes: a fresh interpreter that has imported what agents need and nothing else.
 
 Rules that hold here:
-- It never sees data, never opens a ZeroMQ socket, never draws a random number: each agent is forked from it and opens
-  only what is its own.
-- It outlives the launcher: each process that ends is noted in ``exits.jsonl`` by name, process id and status, and a run
-  whose launcher is gone goes on to its end.
-- SIGTERM ends the run: the agents are told, and killed once none of them has ended for two seconds.
-- No process of a run outlives it: each is sent SIGTERM by the system when the zygote ends, however that was.
+- The zygote reads no data, opens no ZeroMQ socket and draws no random number. Each agent is forked from it and opens
+  only its own files.
+- The zygote outlives the launcher. It notes each process that ends in ``exits.jsonl``, by name, process id and status.
+  A run whose launcher is gone goes on to its end.
+- SIGTERM ends the run: the zygote sends SIGTERM to its children, and SIGKILL once none of them has ended for two
+  seconds.
+- No process of a run outlives the zygote: the system sends SIGTERM to each of them when the zygote ends, for any
+  reason.
 """
 
 from __future__ import annotations
@@ -36,23 +38,25 @@ from node.processes import end_with_parent, keep_private
 
 GRACE = 2.0
 """Seconds between SIGTERM, or the last end of a process after it, and SIGKILL."""
-AFTERMATH = 3.0
+LOGGING = 3.0
 """Seconds that the eavesdropper has to end after the last agent ended and the last frame was logged."""
 CLOSING = 30.0
 """Seconds that it then has to close its log."""
-ACQUAINTED = 20.0
+CONNECTING = 20.0
 """Seconds that the eavesdropper has to connect to all agents before they look for each other."""
 
 
 class Zygote:
-    """Serves the launcher's commands, one JSON object a line, and reaps.
+    """Carries out the launcher's commands, and notes the end of each child. A command or an answer is a line of JSON.
 
-    Commands: ``{"eavesdrop": true}``; ``{"start": agent, "bind": endpoint}``; ``{"go": true}``: the agents that were
-    started so far may look for their neighbours. Until then they wait, so that a thousand forks do not compete with the
-    first hundred agents. The first time they also wait until the eavesdropper is connected to all: beside a thousand
-    agents that meet each other it would have a thousandth of the processors.
-    Answers: ``{"started": ..., "pid": ...}`` and ``{"ended": ..., "status": ...}``, negative
-    for a signal.
+    Commands: ``{"eavesdrop": true}`` starts the eavesdropper, ``{"start": agent, "bind": endpoint}`` starts an agent,
+    and ``{"go": true}`` lets the agents that were started so far look for their neighbours. Until then they wait, so
+    that a thousand forks do not compete with the first hundred agents. The first time, they also wait until the
+    eavesdropper is connected to all of them: later it would have to share the processors with a thousand agents that
+    connect.
+
+    Answers: ``{"started": ..., "pid": ...}`` and ``{"ended": ..., "status": ...}``. The status is negative for a
+    signal.
     """
 
     def __init__(self, control: socket.socket, run: Path) -> None:
@@ -62,12 +66,12 @@ class Zygote:
         self._stopping_since: float | None = None
         self._quiet_since: float | None = None
         self._frames = 0
-        self._told = False
+        self._eavesdropper_told = False
         self._agent_ended = False
         self._pid = os.getpid()
         self._gate: tuple[int, int] | None = None
         self._going_since: float | None = None
-        self._gone = False
+        self._first_gate_opened = False
         self._received = b""
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
@@ -89,17 +93,17 @@ class Zygote:
             if self._wake_read in readable:
                 os.read(self._wake_read, 4096)
             if self._control is not None and self._control in readable:
-                self._obey()
+                self._carry_out_commands()
             self._reap()
-            self._see_to_the_gate()
-            self._see_to_the_end()
+            self._open_gate_when_due()
+            self._end_when_due()
 
     def _patience(self) -> float | None:
         if self._stopping_since is not None or self._quiet_since is not None or self._stop_asked:
             return 0.1
         return 0.02 if self._going_since is not None else None
 
-    def _obey(self) -> None:
+    def _carry_out_commands(self) -> None:
         assert self._control is not None
         try:
             data = self._control.recv(1 << 16)
@@ -118,16 +122,16 @@ class Zygote:
             elif "eavesdrop" in command:
                 self._eavesdrop()
 
-    def _see_to_the_gate(self) -> None:
+    def _open_gate_when_due(self) -> None:
         if self._going_since is None:
             return
         agents = sum(who != EAVESDROPPER for who in self._children.values())
         overheard = read_overheard(self._run / "eavesdropper.status")
-        acquainted = overheard is not None and overheard.met >= agents
-        late = time.monotonic() >= self._going_since + ACQUAINTED
-        if self._gone or acquainted or late or EAVESDROPPER not in self._children.values():
+        connected = overheard is not None and overheard.met >= agents
+        late = time.monotonic() >= self._going_since + CONNECTING
+        if self._first_gate_opened or connected or late or EAVESDROPPER not in self._children.values():
             self._open_gate()
-            self._gone = True
+            self._first_gate_opened = True
 
     def _open_gate(self) -> None:
         self._going_since = None
@@ -141,11 +145,11 @@ class Zygote:
             self._gate = os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
         if pid == 0:
-            self._be_agent(agent, bind)
+            self._run_agent(agent, bind)
         self._children[pid] = agent
         self._tell({"started": agent, "pid": pid})
 
-    def _be_agent(self, agent: int, bind: str) -> None:
+    def _run_agent(self, agent: int, bind: str) -> None:
         """Run an agent in the forked child; never returns."""
         code = 1
         try:
@@ -212,7 +216,7 @@ class Zygote:
             with contextlib.suppress(OSError):
                 print(f"exits.jsonl cannot be written: {error.strerror}: {line}", file=sys.stderr, flush=True)
 
-    def _see_to_the_end(self) -> None:
+    def _end_when_due(self) -> None:
         now = time.monotonic()
         if self._stop_asked and self._stopping_since is None:
             self._stopping_since = now
@@ -225,12 +229,12 @@ class Zygote:
             overheard = read_overheard(self._run / "eavesdropper.status")
             frames = 0 if overheard is None else overheard.frames
             if self._quiet_since is None or frames != self._frames:
-                # A loaded machine may let it log what was sent long after the agents have ended.
-                self._quiet_since, self._told, self._frames = now, False, frames
-            elif now >= self._quiet_since + AFTERMATH and not self._told:
+                # On a busy machine the eavesdropper may still be logging long after the agents have ended.
+                self._quiet_since, self._eavesdropper_told, self._frames = now, False, frames
+            elif now >= self._quiet_since + LOGGING and not self._eavesdropper_told:
                 self._signal_all(signal.SIGTERM)
-                self._told = True
-            elif now >= self._quiet_since + AFTERMATH + CLOSING:
+                self._eavesdropper_told = True
+            elif now >= self._quiet_since + LOGGING + CLOSING:
                 self._signal_all(signal.SIGKILL)
         else:
             self._quiet_since = None
@@ -248,16 +252,16 @@ class Zygote:
             self._lose_control()
 
     def _lose_control(self) -> None:
-        """Go on without the launcher: the processes that were started run to their end."""
+        """Go on without the launcher. The processes that were started run to their end."""
         if self._control is not None:
             self._control.close()
             self._control = None
         self._open_gate()
-        self._signal_all(signal.SIGCONT)  # an event may have paused some
+        self._signal_all(signal.SIGCONT)  # an event of the run may have paused some of them
 
 
 def _pass(gate: int) -> None:
-    """Wait until the gate is opened: its other end is closed."""
+    """Wait until the zygote opens the gate, which it does by closing the other end."""
     os.read(gate, 1)
     os.close(gate)
 

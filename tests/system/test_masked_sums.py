@@ -159,7 +159,7 @@ def test_a_private_masked_run_that_loses_a_party_has_the_noise_that_was_charged(
 
 def test_push_sum_on_a_network_that_loses_a_tenth_is_the_twins_to_the_last_bit(tmp_path: Path) -> None:
     """A waiting agent repeats itself, so no round lacks a message; cumulative sums would make up for one that did."""
-    sections = averaging(dropouts=0, loss=0.1, delay="2 ms", repeat="50 ms", link=[])
+    sections = averaging(dropouts=0, loss=0.1, delay="2 ms", repeat="50 ms", linger=600.0, link=[])
     sections["topology"] = {"kind": "ring"}
     sections["learning"] |= {"aggregation": "push-sum", "push_rounds": 40}
     del sections["network"]["silent"]  # all agents wait for as long as it takes
