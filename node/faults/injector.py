@@ -16,12 +16,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from coordinator_free.faults.targets import churn
 from node.configuration.events import EventSection, aimed_at
 from node.faults.joins_and_leaves import Movement, membership
-from node.faults.log import begin_faults, write_fault
+from node.faults.log import Fault, begin_faults, write_fault
 from node.faults.outages import outages
 from node.faults.partition import Partition
 from node.folder.status import LEAVE, State, read_status
@@ -127,9 +126,15 @@ class Faults:
     def _plan(self, at: float, name: str, action: Action) -> None:
         heapq.heappush(self._queue, (at, next(self._order), name, action))
 
-    def _note(self, fault: str, agents: Sequence[int], **more: Any) -> None:
+    def _note(
+        self, fault: str, agents: Sequence[int], *, groups: Sequence[int] | None = None, skipped: str | None = None
+    ) -> None:
         at = None if self._began is None else round(time.monotonic() - self._began, 3)
-        line = {"fault": fault, "at_s": at, "agents": list(agents), **more, "time_ns": time.time_ns()}
+        line: Fault = {"fault": fault, "at_s": at, "agents": list(agents), "time_ns": time.time_ns()}
+        if groups is not None:
+            line["groups"] = list(groups)
+        if skipped is not None:
+            line["skipped"] = skipped
         write_fault(self._folder, line)
 
     def _action(self, number: int, event: EventSection) -> Action:
@@ -155,7 +160,7 @@ class Faults:
         assert self._partition is not None
         self._partition.divide(outage.groups, outage.until - outage.at)
         self._divided = number
-        self._note("partition", outage.agents, groups=list(outage.groups))
+        self._note("partition", outage.agents, groups=outage.groups)
         self._plan(outage.until, "expire", lambda _: self._expire(number))
 
     def _expire(self, number: int) -> None:
@@ -180,7 +185,7 @@ class Faults:
         for pid in stopped.values():
             _signal(pid, signal.SIGSTOP)
         self._paused |= stopped
-        self._note("pause", list(stopped), **({} if stopped else {"skipped": "the agents to be paused had ended"}))
+        self._note("pause", list(stopped), skipped=None if stopped else "the agents to be paused had ended")
         self._plan(outage.until, "resume", lambda now_alive: self._wake(stopped, now_alive))
 
     def _wake(self, paused: Mapping[int, int], alive: Alive) -> None:
@@ -202,7 +207,7 @@ class Faults:
             for agent in killed:
                 self._paused.pop(agent, None)
                 _signal(alive[agent], signal.SIGKILL)
-            self._note("kill", killed, **({} if killed else {"skipped": "the agents to be killed had finished"}))
+            self._note("kill", killed, skipped=None if killed else "the agents to be killed had finished")
             if away is not None:
                 for agent in killed:
                     self._plan(at + away, "restart", self._rebirth(agent))
@@ -245,7 +250,7 @@ class Faults:
             again = time.monotonic() - self._began + AGAIN
             self._plan(again, "leave", lambda now_alive: self._dismiss(early, now_alive))
         if signalled or not early:
-            self._note("leave", signalled, **({} if signalled else {"skipped": "the agents to leave were not there"}))
+            self._note("leave", signalled, skipped=None if signalled else "the agents to leave were not there")
 
     def _ready(self, agent: int) -> bool:
         status = read_status(agent_folder(self._folder, agent) / "status")

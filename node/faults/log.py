@@ -7,11 +7,24 @@ Rules that hold here:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 _NAME = "faults.jsonl"
+
+
+class Fault(TypedDict):
+    """An event of a run: what was carried out, or why it was skipped.
+
+    ``at_s`` are seconds since the agents were ready, None if they never were. ``groups`` gives the side of each agent.
+    """
+
+    fault: str
+    at_s: float | None
+    agents: list[int]
+    time_ns: int
+    groups: NotRequired[list[int]]
+    skipped: NotRequired[str]
 
 
 def begin_faults(folder: Path) -> None:
@@ -19,13 +32,13 @@ def begin_faults(folder: Path) -> None:
     (folder / _NAME).unlink(missing_ok=True)
 
 
-def write_fault(folder: Path, fault: Mapping[str, Any]) -> None:
+def write_fault(folder: Path, fault: Fault) -> None:
     """Add a line."""
     with (folder / _NAME).open("a") as file:
         file.write(json.dumps(fault, allow_nan=False) + "\n")
 
 
-def read_faults(folder: Path) -> list[dict[str, Any]]:
+def read_faults(folder: Path) -> list[Fault]:
     """The faults of the run in ``folder``, in order."""
     try:
         return [json.loads(line) for line in (folder / _NAME).read_text().splitlines()]

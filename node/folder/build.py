@@ -6,12 +6,23 @@ import importlib.metadata
 import platform
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 
-def build() -> dict[str, Any]:
+class Build(TypedDict):
+    """What bit-for-bit claims depend on. ``packages`` are versions by name."""
+
+    python: str
+    packages: dict[str, str]
+    blas: dict[str, object]
+    processor: str
+    machine: str
+    system: str
+
+
+def build() -> Build:
     """What bit-for-bit claims depend on: versions, the linear algebra library, the processor."""
     names = ("numpy", "scipy", "networkx", "pyzmq", "msgpack", "mcap", "lz4", "pydantic")
     blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from node.exit_codes import ExitCode
-from node.faults.log import read_faults
+from node.faults.log import Fault, read_faults
 from node.folder.endings import CAPTURE_INCOMPLETE
 from node.folder.keys import PUBLIC_KEYS, Keys, read_keys
 from node.folder.manifest import read_manifest
@@ -171,7 +171,7 @@ class Eavesdropper:
         stop: Callable[[], bool] = lambda: False,
         status: Path | None = None,
         patience: float | None = None,
-        events: Callable[[], Iterable[dict[str, Any]]] = tuple,
+        events: Callable[[], Iterable[Fault]] = tuple,
         keys: Keys | None = None,
     ) -> None:
         self._log = log

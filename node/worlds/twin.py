@@ -11,7 +11,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from coordinator_free.agent import Activation, Diverged
 from coordinator_free.agents.registry import make
@@ -24,7 +23,7 @@ from node.agent.charging import Charger, start_of
 from node.agent.farewell import leave
 from node.exit_codes import ExitCode
 from node.faults.joins_and_leaves import Membership, membership
-from node.faults.log import write_fault
+from node.faults.log import Fault, write_fault
 from node.faults.outages import Outage, awake, outages
 from node.faults.twin_links import TwinLinks
 from node.folder.counted import Counted
@@ -190,22 +189,24 @@ def note_events(
 
     Times are virtual. ``last`` is the time of the last release: of what comes after it, only the beginnings are noted.
     """
-    lines: list[dict[str, Any]] = [
-        {"fault": move.fault, "at_s": move.at, "agents": list(move.agents)} for move in members.movements
-    ]
+    lines = [(move.at, _fault(move.fault, move.at, move.agents)) for move in members.movements]
     for outage in planned:
-        groups = {"groups": list(outage.groups)} if outage.groups else {}
-        lines.append({"fault": outage.fault, "at_s": outage.at, "agents": list(outage.agents), **groups})
-        over = {"fault": "resume", "agents": list(outage.agents)} if not groups else {"fault": "heal", "agents": []}
-        lines.append({"at_s": outage.until, **over})
-    for line in sorted(lines, key=lambda line: float(line["at_s"])):
-        if line["at_s"] > last:
-            if line["fault"] in ("resume", "heal"):
-                continue
-            line |= {"agents": [], "skipped": "the run was over"}
-        line["time_ns"] = int(line["at_s"] * SECOND)
+        begun = _fault(outage.fault, outage.at, outage.agents)
+        if outage.groups:
+            begun["groups"] = list(outage.groups)
+        lines.append((outage.at, begun))
+        if outage.until <= last:
+            over = ("heal", ()) if outage.groups else ("resume", outage.agents)
+            lines.append((outage.until, _fault(over[0], outage.until, over[1])))
+    for at, line in sorted(lines, key=lambda line: line[0]):
+        if at > last:
+            line["agents"], line["skipped"] = [], "the run was over"
         write_fault(folder, line)
         log.event(line, line["time_ns"])
+
+
+def _fault(name: str, at: float, agents: Sequence[int]) -> Fault:
+    return {"fault": name, "at_s": at, "agents": list(agents), "time_ns": int(at * SECOND)}
 
 
 def main() -> int:

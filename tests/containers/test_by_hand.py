@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
+import select
 import signal
 import socket
 import stat
@@ -57,13 +60,15 @@ def ran(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    """Ports that are free, below those that the system gives to other processes meanwhile."""
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    found: list[int] = []
+    while len(found) < count:
+        port = random.SystemRandom().randrange(lowest // 2, lowest)
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            found += [port] if port not in found else []
+    return found
 
 
 @pytest.fixture
@@ -80,7 +85,7 @@ class Hosts:
 
     def __init__(self, folder: Path, processes: list[subprocess.Popen[str]], **changes: dict[str, Any]) -> None:
         self.run, self.parts = folder / "runs" / "hosts", folder / "parts"
-        dealt = ran("deal", configuration(folder, **changes), "--out", self.run, "--parts", self.parts)
+        dealt = answered("deal", configuration(folder, **changes), "--out", self.run, "--parts", self.parts)
         assert dealt.returncode == 0, dealt.stderr
         self._processes = processes
         self.ports = free_ports(3)
@@ -166,7 +171,7 @@ def test_hosts_learn_and_what_they_leave_verifies(tmp_path: Path, started: list[
         assert agent.returncode == 0, complaint
         assert said == f"agent-{i:04d}: finished, 30 releases sent, 60 received\n"
     assert listener.wait(600) == 0
-    collected = ran("collect", hosts.run, "--parts", hosts.parts, "--json")
+    collected = answered("collect", hosts.run, "--parts", hosts.parts, "--json")
     assert collected.returncode == 0, collected.stderr
     results = json.loads(collected.stdout)
     assert results["world"] == "hosts"
@@ -180,7 +185,7 @@ def test_hosts_learn_and_what_they_leave_verifies(tmp_path: Path, started: list[
     verdict = verify(hosts.run)
     assert verdict.ok
     assert verdict.exact
-    again = ran("deal", tmp_path / "run.toml", "--out", hosts.run, "--parts", hosts.parts)
+    again = answered("deal", tmp_path / "run.toml", "--out", hosts.run, "--parts", hosts.parts)
     assert again.returncode == 0, "dealt already: nothing is touched"
     assert verify(hosts.run).ok
 
@@ -194,6 +199,7 @@ def test_killed_agent_and_killed_eavesdropper_go_on(tmp_path: Path, started: lis
     status = part_folder(hosts.parts, 1)
     while "releases sent" not in health(status)[1] or int(health(status)[1].split(",")[1].split()[0]) < 10:
         assert agents[1].poll() is None, agents[1].communicate()
+        select.select([], [], [], 0.05)
     for victim in (agents[1], listener):
         victim.send_signal(signal.SIGKILL)
         victim.wait()
@@ -206,7 +212,7 @@ def test_killed_agent_and_killed_eavesdropper_go_on(tmp_path: Path, started: lis
     verdict = json.loads((hosts.parts / "eavesdropper" / "eavesdropper.json").read_text())
     assert verdict["capture"]["missing"].keys() <= {"0", "1", "2"}
     assert ("incomplete, missing agent" in words) == bool(verdict["capture"]["missing"])
-    collected = ran("collect", hosts.run, "--parts", hosts.parts, "--json")
+    collected = answered("collect", hosts.run, "--parts", hosts.parts, "--json")
     assert collected.returncode == 0, collected.stderr
     assert json.loads(collected.stdout)["capture"]["releases"] == verdict["capture"]["releases"], (
         "judged over both logs"
