@@ -179,7 +179,7 @@ class CarriedPast:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """Neighbours ``agents`` were silent for too long; ``alone`` if no neighbour at all was heard."""
+    """Neighbours ``agents`` were silent for too long; ``alone`` if nothing came from any neighbour."""
 
     agents: tuple[int, ...]
     alone: bool

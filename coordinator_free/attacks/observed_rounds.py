@@ -79,7 +79,7 @@ def observe(algorithm: type[Admm], setting: Setting, recorded: Sequence[Release]
 
 
 def observe_terms(algorithm: type[Admm], setting: Setting, recorded: Sequence[Release], heard: Heard) -> list[Terms]:
-    """What an observer knows of each round's objective who knows the dual step, but no penalty."""
+    """What an observer that knows the dual step, but no penalty, knows of each round's objective."""
     return [
         Terms(release, rest, len(setting.neighbours), dual, towards)
         for release, (_, _, rest, dual, towards) in _watched(algorithm, setting, recorded, heard)

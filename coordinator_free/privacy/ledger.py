@@ -1,4 +1,4 @@
-"""The rules of a privacy ledger: charge before you speak. No files here; `node.folder.ledger` keeps one on disk.
+"""The rules of a privacy ledger: charge before you send. No files here; `node.folder.ledger` keeps one on disk.
 
 Rules that hold here:
 - A ledger belongs to one agent's data, not to a run: every run on the same data charges the same ledger, and their

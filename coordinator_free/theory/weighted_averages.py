@@ -36,7 +36,7 @@ from coordinator_free.release import FloatArray
 
 
 class TheoryError(ValueError):
-    """Numbers that a theorem does not speak about."""
+    """Numbers that a theorem does not cover."""
 
 
 @dataclass(frozen=True)

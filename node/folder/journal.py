@@ -1,4 +1,4 @@
-"""An agent's own record of what it said: every frame it sent, written before it was sent. Never broadcast.
+"""An agent's own record of what it sent: every frame, written before it was sent. Never broadcast.
 
 Rules that hold here:
 - A record is a length, a checksum and a msgpack list [own clock in ns, topic, header, body].

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -81,6 +82,11 @@ def with_network(folder: Path, agent: int, **settings: Any) -> None:
     rows, public = read_rows(path)
     path.unlink()
     write_shard(path, rows, replace(public, network=replace(public.network, **settings)))
+
+
+def named(words: str, reason: str) -> set[int]:
+    """The agents that an error names after ``reason``; one that was only slow may be among them."""
+    return {int(agent) for found in re.findall(rf"{reason} agents? ([0-9, ]+)", words) for agent in found.split(",")}
 
 
 def agents_of(folder: Path) -> int:
