@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from node.folder.whole import write_whole
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 if TYPE_CHECKING:
     from node.audit.report import Audit, CaptureReport, NoiseReport, ObserverReport
@@ -41,6 +42,8 @@ def audit(
 
     Example: sottovoce audit runs/schools --trials 2000
     """
+    from rich.console import Console
+
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
     if self_test:
         _self_test(console, as_json=as_json)
@@ -104,6 +107,9 @@ def _write(run: Path, found: Audit) -> None:
 
 def show(found: Audit, run: Path, console: Console) -> None:
     """The audit as a table and a few lines."""
+    from rich.markup import escape
+    from rich.table import Table
+
     seen = (
         "" if found.observer is None else f" as agent {found.observer.agent}, which receives its neighbours' releases"
     )
@@ -194,6 +200,8 @@ def _without_penalties(found: Audit) -> list[tuple[str, str]]:
 
 
 def _agents(found: Audit) -> Table:
+    from rich.table import Table
+
     shown = [a for a in found.agents if a.attacked is not None or a.why != "not chosen"] or found.agents
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("agent", "budget", "accounted", "if charged", "attacked", "attained", "possible", "trials"):
@@ -217,6 +225,8 @@ def _agents(found: Audit) -> Table:
 
 
 def _agents_seen(found: Audit, observer: ObserverReport) -> Table:
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("agent", "hops", "accounted for an observer of all", f"towards agent {observer.agent}", "attacked"):
         table.add_column(name, justify="right")
@@ -276,6 +286,8 @@ def _number(value: float | None) -> str:
 
 
 def _self_test(console: Console, *, as_json: bool) -> None:
+    from rich.markup import escape
+
     from coordinator_free.attacks.self_control import controls
     from node.audit.report import VERSION
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from node.commands.documents import document_text
 
@@ -28,6 +27,8 @@ def budget(
 
     Example: sottovoce budget examples/schools.toml --set privacy.epsilon=1
     """
+    from rich.console import Console
+
     from node.commands.budget_tables import show
     from node.configuration.reading import load
     from node.dealing.bought import bought

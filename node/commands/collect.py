@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 LOOK_SECONDS = 0.2
 PATIENCE_SECONDS = 30.0
@@ -29,6 +28,8 @@ def collect(
 
     Example: sottovoce collect runs/hosts --parts parts
     """
+    from rich.console import Console
+
     from node.folder.manifest import read_manifest
     from node.folder.watch import Watch
     from node.results.results import read_results

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from node.commands.documents import document_text
 from node.folder.whole import write_whole
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 if TYPE_CHECKING:
     from node.experiments.compare import Comparison
@@ -35,6 +36,8 @@ def compare(
 
     Example: sottovoce compare examples/schools.toml examples/schools-no-privacy.toml --seeds 5
     """
+    from rich.console import Console
+
     from node.dealing.reservation import note_figures
     from node.experiments.compare import check, named, parquet, picture
     from node.experiments.compare import compare as run_all
@@ -73,6 +76,8 @@ def compare(
 
 
 def _show(made: Comparison, document: dict[str, Any], folder: Path, console: Console) -> None:
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for head, justify in (
         ("configuration", "left"),

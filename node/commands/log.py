@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from node.commands.documents import document_text
 
@@ -203,6 +201,9 @@ def _moment(time_ns: int | None) -> str:
 
 
 def _show_information(found: LogInformation) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column()
     table.add_column(overflow="fold")

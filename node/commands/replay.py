@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from node.commands.documents import document_text
 from node.traffic.pacer import check_rate
@@ -90,6 +89,7 @@ def _play(
     wait_subscribers: int,
     stats: bool,
 ) -> ReplayReport:
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     from node.traffic.publisher import Publisher

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.status import Status
-from rich.table import Table
 
 from node.commands.documents import document_text
 from node.folder.whole import write_whole
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.status import Status
 
 if TYPE_CHECKING:
     from node.experiments.reproduce.figure import Reproduction, Request
@@ -52,6 +53,8 @@ def reproduce(
 
     Example: sottovoce reproduce paper004/figure1 --world twin
     """
+    from rich.console import Console
+
     from node.experiments.reproduce.figure import FigureError, Request
     from node.experiments.reproduce.registry import FIGURES, of_paper, papers
     from node.experiments.trial import WORLDS
@@ -86,6 +89,8 @@ def _make(
     figure: str, request: Request, console: Console, called: str, left_out: list[str], *, shows: bool
 ) -> dict[str, Any]:
     """Make one figure in the request's folder, and note the overrides that were ``left_out``; its document."""
+    from rich.console import Console
+
     from node.experiments.reproduce.registry import reproduce as make
 
     began = time.monotonic()
@@ -121,6 +126,9 @@ def _teller(console: Console, status: Status, figure: str) -> Callable[[str], No
 
 
 def _list(as_json: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
     from node.experiments.reproduce.registry import FIGURES
 
     if as_json:
@@ -147,6 +155,8 @@ def _write(folder: Path, made: Reproduction, document: dict[str, Any]) -> Path |
 
 
 def _show(made: Reproduction, document: dict[str, Any], picture: Path | None, console: Console) -> None:
+    from rich.table import Table
+
     console.print(f"[bold]{made.figure}[/]: {made.title} ({document['world']}, {document['seconds']:.0f} s)")
     console.print(f"the paper: {made.paper}\n")
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from node.commands.run import conclude, watch_processes
 
@@ -24,6 +23,8 @@ def resume(
 
     Example: sottovoce resume runs/schools
     """
+    from rich.console import Console
+
     from node.worlds.resumption import resumed
 
     folder = run.absolute()

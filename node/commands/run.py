@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from node.commands.arguments import Config, Override
 from node.folder.endings import failure_lines
 from node.folder.watch import Watch
 from node.worlds.progress import Progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -43,6 +45,8 @@ def run(
 
     Example: sottovoce run examples/schools.toml --set privacy.epsilon=1
     """
+    from rich.console import Console
+
     if world not in ("processes", "twin"):
         raise ValueError(f"--world {world}: accepted are processes and twin")
     from node.configuration.reading import load
@@ -75,6 +79,8 @@ def run(
 
 def conclude(folder: Path, watch: Watch, console: Console, *, as_json: bool) -> None:
     """Score a run that ended and show what it bought; exit status 1 if a process did not finish."""
+    from rich.console import Console
+
     from node.worlds import steps
 
     with console.status("scoring ..."):

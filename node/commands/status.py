@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from node.commands.documents import document_text
 from node.exit_codes import ExitCode
@@ -65,6 +64,8 @@ def status(
 
     Example: sottovoce status runs/schools
     """
+    from rich.console import Console
+
     manifest = read_manifest(run)
     from node.configuration.reading import load_dealt
     from node.folder.registry import settle

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 
 def stop(
@@ -16,6 +15,8 @@ def stop(
 
     Example: sottovoce stop runs/schools
     """
+    from rich.console import Console
+
     from node.folder.registry import settle
     from node.worlds import orphan
 

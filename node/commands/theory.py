@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from node.commands.documents import document_text
 from node.folder.whole import write_whole
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +41,8 @@ def theory(
 
     Example: sottovoce theory examples/schools.toml --out theory
     """
+    from rich.console import Console
+
     from node.experiments.theory.registry import bounds
     from node.experiments.theory.subject import subject as read
 
@@ -77,6 +79,9 @@ def _write(folder: Path, found: Sequence[Bound], document: str) -> None:
 
 
 def _show(found: Sequence[Bound], algorithm: str, console: Console) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
     if not found:
         console.print(f"no theorem of the papers has a bound for {algorithm} with these settings")
         return

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from node.commands.arguments import Config, Override
 from node.commands.documents import document_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 if TYPE_CHECKING:
     from topology.network import Network
@@ -33,6 +34,8 @@ def topology(
 
     Example: sottovoce topology examples/schools.toml --picture schools.svg
     """
+    from rich.console import Console
+
     format = _picture_format(picture)
     from node.configuration.reading import load
     from node.dealing.graph import network as graph_of
@@ -72,6 +75,8 @@ def _picture_format(picture: Path | None) -> str:
 
 
 def _table(kind: str, network: Network, facts: Facts) -> Table:
+    from rich.table import Table
+
     table = Table(title=f"{kind}, {facts.agents:,} agents", title_justify="left", show_header=False, box=None)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(no_wrap=True)

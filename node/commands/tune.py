@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from node.commands.documents import document_text
 from node.configuration.writing import toml_value
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 if TYPE_CHECKING:
     from node.experiments.tune import Tuned
@@ -42,6 +43,8 @@ def tune(
 
     Example: sottovoce tune examples/schools.toml --only learning.mu --only learning.finish_mu
     """
+    from rich.console import Console
+
     from node.configuration.reading import load
     from node.dealing.reservation import note_figures
     from node.experiments.tune import tune as search
@@ -75,6 +78,8 @@ def _grid(text: str) -> tuple[str, list[Any]]:
 
 
 def _show(found: Tuned, console: Console) -> None:
+    from rich.table import Table
+
     paths = list(found.trials[0].settings)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for head in (*paths, found.metric, "deviation"):

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 if TYPE_CHECKING:
     from node.audit.verify import Verdict
@@ -26,6 +27,9 @@ def verify(
 
     Example: sottovoce verify runs/schools
     """
+    from rich.console import Console
+    from rich.markup import escape
+
     from node.audit.verify import VERSION
     from node.audit.verify import verify as execute_again
     from node.folder.shard import ShardError
@@ -49,6 +53,8 @@ def verify(
 
 def show(verdict: Verdict, console: Console) -> None:
     """The verdict in words, the first difference first."""
+    from rich.markup import escape
+
     console.print(_outcome(verdict))
     for difference in verdict.differences[:_SHOWN]:
         console.print(f"  {escape(difference.in_words())}")
