@@ -2,33 +2,32 @@
 
 The steps are  theta <- theta - h (average of clipped gradients + noise),  the model is the mean of the later half of
 them, and the noise of each step has the deviation s_T in every coordinate: more steps share one budget, so s_T grows
-with T, for Gaussian noise as sqrt(T).
+with T, for Gaussian noise as sqrt(T). With few steps the model has not arrived, with many it is mostly noise.
 
-*Model.* Let b be the size of the model in a direction of curvature k. After the time t = h T, gradient descent has
-found the direction where k t > 1, and noise is all that it knows where k t < 1. At k = 1 / t, where the one turns into
-the other, the excess of the loss is
+*Model.* A quadratic loss with p directions of curvature k_1, ..., k_p, in each of which the best model is b long.
+Descent is linear there, so what arrived and what became of the noise are known exactly
+(`coordinator_free.theory.descent`), and the expected excess of the loss is
 
-    bias   k b^2 / 2 = b^2 / (2 h T)                    (too few steps)
-    noise  k / 2 * 2 s_T^2 / (k^2 T) = h s_T^2           (too many)
+    sum_j k_j / 2 ( b^2 (1 - kept_j)^2  +  s_T^2 sum_t weight_tj^2 ).
 
-The second is the variance of a mean of T / 2 noisy steps in a direction that has been found. T minimises the sum. With
-Gaussian noise, s_T = s_1 sqrt(T), that is T = b / (sqrt(2) h s_1).
+The number of steps is the one with the smallest excess. In orders of magnitude: the first term is b^2 / (2 h T), the
+second h s_T^2, and for Gaussian noise T = b / (sqrt(2) h s_1). The label's unit and the rows' length cancel: with every
+release seen T is about 0.4 mu (records of all) / sqrt(agents), with mu the Gaussian parameter of the budget. So T
+shrinks with epsilon.
 
 *Public numbers.* The loss's slope at the zero model for a label of usual size, and its curvature bound c, give the
-usual prediction slope / c (for the squared loss the usual label, for the logistic loss 2). Rows no longer than R give
+usual prediction slope / c (for the squared loss the usual label, for the logistic loss 2). With R the bound of rows,
 
-    b = slope / (c R)      a direction explains labels of the usual size
-    clip = slope R / 2     the gradient at the zero model of a row of half the greatest length
-    h = 1.8 / L            L = c R^2 + 2 lambda, the public smoothness; steps are stable below 2 / L
+    b = slope / (c R)           a direction explains labels of the usual size
+    k_j = c R^2 / 3 / (j H_p)   rows are on average 0.6 of their bound long, and no two directions are alike
+    clip = slope R / 2          the gradient at the zero model of a row of half the greatest length
+    h = 1.8 / L                 L, the public smoothness: steps are stable below 2 / L
 
-Where that asks for more than 100 steps, momentum m makes the same time of fewer steps: t = h T / (1 - m), and
-h / (1 - m) stands for h in the sum. It costs no privacy, because it is computed from releases.
+with H_p = 1 + 1/2 + ... + 1/p. Momentum m makes the same way of fewer steps, (1 - m) T. It costs no privacy, because it
+is computed from releases. It is used where it makes the excess smaller by a tenth or more.
 
-In T the label's unit, R and c cancel: with every release seen, T is about 0.4 mu (records of all) / sqrt(agents), with
-mu the Gaussian parameter of the budget. So T shrinks with epsilon.
-
-The model is one of orders of magnitude. Near its minimum the sum is flat: with twice or half of the best T it is a
-quarter larger.
+The model is one of orders of magnitude, but the excess is flat around its minimum: half or twice the best T costs
+about a quarter more.
 """
 
 from __future__ import annotations
@@ -39,15 +38,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from coordinator_free.problem.losses import Loss
+from coordinator_free.release import FloatArray
+from coordinator_free.theory.descent import mean_of_iterates
 
 COUNTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100)
 """Numbers of steps that are considered."""
-MOMENTA = (0.0, 0.5, 0.8, 0.9)
-"""Momenta that are considered: the first with which no more than the most steps are enough."""
-_BEYOND = 150
-"""Steps that are considered only to see whether more than the most were better."""
+MOMENTA = (0.0, 0.5, 0.8)
+"""Momenta that are considered."""
 STEP = 1.8
 """h L."""
+FILLED = 1.0 / 3.0
+"""The mean square of a row's length, as a share of its bound's square."""
+_WORTH = 0.9
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,14 @@ class Spending:
     deviation: float
     """s_T: of the noise in one coordinate of an average of gradients."""
     bias: float
-    """Excess of the loss for want of time, b^2 / (2 t)."""
+    """Excess of the loss for want of steps, as a share of that of the zero model."""
     noise: float
-    """Excess of the loss for the noise, t s_T^2 / T."""
-    nothing: float
-    """Excess of the loss of the zero model in a direction of curvature L, L b^2 / 2: where the sum of the others is not
-    below it, the common model is mostly noise."""
+    """Excess of the loss for the noise, as a share of that of the zero model."""
+
+    @property
+    def lost(self) -> float:
+        """The share that bias and noise take of what a common model could gain; 1 and more: there is no gain."""
+        return self.bias + self.noise
 
 
 def usual_slope(loss: Loss, label: float) -> float:
@@ -80,15 +84,22 @@ def usual_slope(loss: Loss, label: float) -> float:
     return float(np.abs(loss.slope(np.zeros(1), np.array([label])))[0])
 
 
+def curvatures(loss: Loss, row_bound: float, dimension: int) -> FloatArray:
+    """k_j, shape (p,): the curvatures that the rule takes a common loss to have, largest first."""
+    falling = 1.0 / np.arange(1.0, dimension + 1.0)
+    found: FloatArray = loss.curvature_bound * row_bound**2 * FILLED * falling / falling.sum()
+    return found
+
+
 def spend(
     loss: Loss,
     label: float,
-    row_bound: float,
-    norm_bound: float,
+    bounds: tuple[float, float],
+    dimension: int,
     smoothness: float,
     deviation: Callable[[int, float], float],
 ) -> Spending:
-    """The number of steps, the clip and the step that the rule of this module finds.
+    """The number of steps, the clip, the step and the momentum that the rule of this module finds.
 
     Parameters
     ----------
@@ -96,44 +107,38 @@ def spend(
         Of one record.
     label
         The usual size of a label, a public number: 1 for labels -1 and 1.
-    row_bound
-        R, public bound of a row's Euclidean norm.
-    norm_bound
-        The same in the norm of the mechanism, in which gradients are clipped.
+    bounds
+        Public bounds of a row's Euclidean norm, and of its norm in the mechanism's, in which gradients are clipped.
+    dimension
+        p.
     smoothness
         L, the largest of the agents' public ones.
     deviation
         (T, clip) -> s_T: the deviation of one coordinate of the noise in each of T averages.
-
-    Returns
-    -------
-    Spending
-        Of the counts in `COUNTS` the best.
     """
     slope = usual_slope(loss, label)
-    size = slope / (loss.curvature_bound * row_bound)
-    clip, step = slope * norm_bound / 2.0, STEP / smoothness
-    noises = {updates: deviation(updates, clip) for updates in (*COUNTS, _BEYOND)}
+    size, clip, step = slope / (loss.curvature_bound * bounds[0]), slope * bounds[1] / 2.0, STEP / smoothness
+    bent = curvatures(loss, bounds[0], dimension)
+    nothing = float(bent.sum()) * size**2
+    noises = {updates: deviation(updates, clip) for updates in COUNTS}
 
     def found(updates: int, momentum: float) -> Spending:
-        noise, time = noises[updates], step * updates / (1.0 - momentum)
+        later = 2 * np.arange(updates) >= updates - 1
+        descent = mean_of_iterates(bent, step, momentum, later / later.sum())
         return Spending(
             updates=updates,
             clip=clip,
             step=step,
             momentum=momentum,
             model_size=size,
-            deviation=noise,
-            bias=size**2 / (2.0 * time),
-            noise=time * noise**2 / updates,
-            nothing=smoothness * size**2 / 2.0,
+            deviation=noises[updates],
+            bias=size**2 * float(bent @ (1.0 - descent.kept) ** 2) / nothing,
+            noise=noises[updates] ** 2 * float(bent @ (descent.weights**2).sum(axis=0)) / nothing,
         )
 
-    def cost(one: Spending) -> float:
-        return one.bias + one.noise
-
-    for momentum in MOMENTA:
-        best = min((found(updates, momentum) for updates in COUNTS), key=cost)
-        if cost(best) <= cost(found(_BEYOND, momentum)):
-            break
-    return best
+    best = [min((found(updates, momentum) for updates in COUNTS), key=lambda one: one.lost) for momentum in MOMENTA]
+    chosen = best[0]
+    for faster in best[1:]:
+        if faster.lost < _WORTH * chosen.lost:
+            chosen = faster
+    return chosen

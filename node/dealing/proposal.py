@@ -25,6 +25,8 @@ from node.folder.profiles import left
 
 BOUNDS = 3.0
 """A public bound of a label is taken to be this many times the usual size."""
+MOSTLY = 0.5
+"""The share of the possible gain from whose loss on a proposal says what would help."""
 
 Value = bool | int | float | str
 
@@ -61,8 +63,8 @@ def propose(preparation: Preparation) -> Proposal:
     found = spend(
         loss(c.learning.loss),
         label,
-        dealt.row_bounds["l2"],
-        dealt.row_bounds[norm],
+        (dealt.row_bounds["l2"], dealt.row_bounds[norm]),
+        dealt.dimension,
         float(preparation.smoothness.max()),
         lambda updates, clip: _deviation(preparation, updates, clip),
     )
@@ -127,19 +129,21 @@ def _why(preparation: Preparation, found: Spending, label: float, middle: float)
     )
     records = sum(shard.records for shard in preparation.dealt.shards)
     told = [
-        f"{found.updates} updates: with fewer, too few steps cost more than the noise (excess of the loss "
-        f"{found.bias:.2g} against {found.noise:.2g}); with more, the same budget is shared by more releases",
+        f"{found.updates} updates: too few steps take {found.bias:.0%} of what a common model could gain, the noise "
+        f"{found.noise:.0%}; with more updates the same budget is shared by more releases",
         f"each average of {preparation.agents} agents with {records} records has noise of {found.deviation:.3g} in "
         f"every coordinate; a common model is expected to be {found.model_size:.3g} long in each direction",
         f"clip {_rounded(found.clip):g}: {usual}, rows of half the greatest length",
         f"step {_rounded(found.step):g}: 0.9 of the longest that is stable for the public smoothness",
     ]
+    if found.momentum:
+        told.append(f"momentum {found.momentum:g}: it comes further in as many updates, and costs no privacy")
     if middle:
         told.append(f"labels minus {middle:g}, the middle of their bounds: from 0 the steps would first go there")
-    if found.noise + found.bias >= found.nothing:
+    if found.lost > MOSTLY:
         told.append(
-            "at this budget the common model is mostly noise: a larger epsilon, more records, or masked sums "
-            '(learning.aggregation = "masked-sum", privacy.observer = "sum") are needed for a gain'
+            "at this budget little is left of what a common model could gain: a larger epsilon, more records or masked "
+            'sums (learning.aggregation = "masked-sum", privacy.observer = "sum") leave more'
         )
     return tuple(told)
 
