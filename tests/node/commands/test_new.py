@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from node.commands.new import CLINICS, visits
+from node.commands.new import CLINICS, new, visits
 
 SOTTOVOCE = [sys.executable, "-m", "node.cli"]
 
@@ -30,6 +30,18 @@ def test_two_commands_lead_to_a_finished_run_that_gains(tmp_path: Path) -> None:
     results = json.loads(ran.stdout)
     assert results["agents"] == len(CLINICS)
     assert results["epsilon"]["charged_max"] <= results["epsilon"]["budget"] == 2.0
+
+
+def test_the_settings_are_those_that_budget_proposes(tmp_path: Path) -> None:
+    from node.configuration.reading import load
+    from node.dealing.bought import bought
+
+    new(tmp_path / "demo")
+    configuration = load(tmp_path / "demo" / "clinics.toml", [])
+    proposal = bought(configuration).proposal
+    assert proposal.settings
+    assert proposal.changes(configuration) == {}
+    assert configuration.data.centring == "bounds"
 
 
 @pytest.mark.processes
