@@ -239,7 +239,7 @@ def convergence(path: str) -> list[dict[str, Any]]:
                 "schedule": name,
                 "relative_distance": float(np.linalg.norm(models[-1] - best) / (math.sqrt(5) * np.linalg.norm(best))),
                 "smallest_measured_delta": float(rates.min()),
-                "bound_delta": rate_bound(census.network, penalties[:, -1], theta, rho, rho + CAPACITY / 4),
+                "bound_delta": rate_bound(census.network, penalties[:, -1], theta, rho, rho + CAPACITY / 4).delta,
                 "warnings": list(facts.warnings),
             }
         )

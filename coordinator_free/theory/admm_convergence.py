@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
@@ -120,6 +121,13 @@ class Spectrum:
     least_excess: float
 
 
+class Rate(NamedTuple):
+    """A bound ``delta`` of delta(t), and the free ``mu`` > 1 that gives it; of 0 any mu."""
+
+    delta: float
+    mu: float
+
+
 def spectrum(network: Network, penalties: FloatArray, theta: float) -> Spectrum:
     """The singular values that the rate bound needs, for one round's ``penalties`` (n,). Dense matrices."""
     degree, adjacency = _matrices(network)
@@ -134,7 +142,7 @@ def spectrum(network: Network, penalties: FloatArray, theta: float) -> Spectrum:
 
 def rate_bound(
     network: Network, penalties: FloatArray, theta: float, strong_convexity: float, smoothness: float
-) -> float:
+) -> Rate:
     """The corrected delta(t) of Theorem 3.2 for one round's ``penalties``, shape (n,).
 
     It is the largest over the free mu > 1 of
@@ -149,7 +157,7 @@ def rate_bound(
 
 def published_rate_bound(
     network: Network, penalties: FloatArray, theta: float, strong_convexity: float, smoothness: float
-) -> float:
+) -> Rate:
     """Eq. 23 as printed, with the numerator 2 m_o + 2 sigma_min((W - theta I)(D - A)): false, as `rate_bound` but that.
 
     Agents that agree do not move along the singular direction of (W - theta I)(D - A), so that its smallest *nonzero*
@@ -161,7 +169,7 @@ def published_rate_bound(
 
 def theorem_rate(
     network: Network, penalties: FloatArray, theta: float, convexities: FloatArray, smoothnesses: FloatArray
-) -> float:
+) -> Rate:
     """The largest delta(t) that Eq. 21 and 22 allow for one round's ``penalties`` (n,), over the free mu > 1.
 
     ``convexities`` m_i and ``smoothnesses`` M_i have shape (n,). 0 where no delta(t) >= 0 does.
@@ -171,7 +179,7 @@ def theorem_rate(
     gain = 2.0 * _symmetric((penalties - theta)[:, None] * (degree - adjacency)) + 2.0 * np.diag(convexities)
     mixing = _symmetric(penalties[:, None] * (degree + adjacency))
     if float(np.linalg.eigvalsh(gain)[0]) <= 0.0:
-        return 0.0
+        return Rate(0.0, 2.0)
 
     def bound(mu: float) -> float:
         spread = np.diag(mu * s.excess**2 + mu**2 * smoothnesses**2) / (theta * s.connectivity * (mu - 1.0))
@@ -197,7 +205,7 @@ def _first(s: Spectrum, theta: float, mu: float) -> float:
     return theta * s.connectivity / (mu**2 * s.mixing)
 
 
-def _closed(s: Spectrum, theta: float, numerator: float, smoothness: float) -> float:
+def _closed(s: Spectrum, theta: float, numerator: float, smoothness: float) -> Rate:
     def bound(mu: float) -> float:
         spread = (mu**2 * smoothness**2 + mu * s.excess**2) / (theta * s.connectivity * (mu - 1.0))
         return min(_first(s, theta, mu), numerator / (spread + s.mixing))
@@ -205,12 +213,16 @@ def _closed(s: Spectrum, theta: float, numerator: float, smoothness: float) -> f
     return _best(bound)
 
 
-def _best(bound: Callable[[float], float]) -> float:
+def _best(bound: Callable[[float], float]) -> Rate:
     """The largest value over mu > 1 of the smaller of one falling and one rising-then-falling function."""
     found = minimize_scalar(
         lambda log_excess: -bound(1.0 + math.exp(log_excess)), bounds=(-20.0, 20.0), method="bounded"
     )
-    return float(-found.fun)
+    return Rate(float(-found.fun), 1.0 + math.exp(float(found.x)))
+
+
+Measurable = tuple[Network, FloatArray, FloatArray, FloatArray, float, FloatArray, FloatArray]
+"""The arguments of `measured_rates` and of `inner_products`."""
 
 
 def measured_rates(

@@ -170,6 +170,16 @@ class Admm(Algorithm):
         """w = rho_i + 2 eta N_i: the curvature of round ``index`` that no record touches."""
         return self._rho + 2.0 * float(self._penalties[index]) * len(self._place)
 
+    @property
+    def capacity(self) -> float:
+        """The papers' C."""
+        return self._capacity
+
+    @property
+    def schedule(self) -> tuple[FloatArray, float, float]:
+        """The penalty of each round (updates,), the dual step, and the agent's own rho."""
+        return self._penalties, self._theta, self._rho
+
     def _linear(self, index: int) -> FloatArray:
         """b = 2 lambda - eta sum_j (V_i + V_j)."""
         total: FloatArray = len(self._place) * self._anchor() + self._others.sum(axis=0)

@@ -42,7 +42,7 @@ def test_the_corrected_rate_bound_holds_in_every_round(penalty: float, growth: f
     network = ring(5)
     rates = measured_rates(network, models, duals_of(network, models, theta), penalties, theta, best, gradients)
     for t, rate in enumerate(rates, start=1):
-        bound = rate_bound(network, penalties[:, t], theta, RHO, RHO + CAPACITY / 4)
+        bound = rate_bound(network, penalties[:, t], theta, RHO, RHO + CAPACITY / 4).delta
         assert 0.0 < bound <= rate
 
 

@@ -62,8 +62,8 @@ def test_the_theorem_holds_in_every_round_and_its_closed_bound_is_no_larger(
     network, rates, inner, smoothnesses, _ = judged(problems, penalties, theta, 10.0, 1.0)
     assert (inner <= 1e-12).all()
     for t, rate in enumerate(rates, start=1):
-        own = theorem_rate(network, penalties[:, t], theta, np.ones(AGENTS), smoothnesses)
-        closed = rate_bound(network, penalties[:, t], theta, 1.0, float(smoothnesses.max()))
+        own = theorem_rate(network, penalties[:, t], theta, np.ones(AGENTS), smoothnesses).delta
+        closed = rate_bound(network, penalties[:, t], theta, 1.0, float(smoothnesses.max())).delta
         assert 0.0 < closed <= own * (1.0 + 1e-9) <= rate
 
 
@@ -85,7 +85,7 @@ def test_the_largest_rate_satisfies_the_matrix_inequality_and_a_larger_one_does_
             and float(np.linalg.eigvalsh(right - left)[0]) >= -1e-9
         )
 
-    found = theorem_rate(network, penalties, theta, convexities, smoothnesses)
+    found = theorem_rate(network, penalties, theta, convexities, smoothnesses).delta
     grid = 1.0 + np.exp(np.linspace(-8.0, 8.0, 4000))
     assert any(allowed(found * 0.999, mu) for mu in grid)
     assert not any(allowed(found * 1.001, mu) for mu in grid)
@@ -101,13 +101,13 @@ def test_the_printed_bound_is_above_a_runs_own_rate() -> None:
     penalties = np.ones((AGENTS, 40))
     network, rates, _, smoothnesses, _ = judged(problems, penalties, 0.5, 1.0, 1e-3)
     largest = float(smoothnesses.max())
-    assert published_rate_bound(network, penalties[:, 0], 0.5, 1e-3, largest) > 20.0 * rates[-1]
-    assert 0.0 < rate_bound(network, penalties[:, 0], 0.5, 1e-3, largest) < rates.min()
+    assert published_rate_bound(network, penalties[:, 0], 0.5, 1e-3, largest).delta > 20.0 * rates[-1]
+    assert 0.0 < rate_bound(network, penalties[:, 0], 0.5, 1e-3, largest).delta < rates.min()
 
 
 def test_with_equal_penalty_and_step_both_readings_agree() -> None:
     same = (ring(AGENTS), np.ones(AGENTS), 1.0, 0.3, 4.0)
-    assert published_rate_bound(*same) == pytest.approx(rate_bound(*same), rel=1e-9)
+    assert published_rate_bound(*same).delta == pytest.approx(rate_bound(*same).delta, rel=1e-9)
     assert spectrum(ring(AGENTS), np.ones(AGENTS), 1.0).least_excess == 0.0
 
 
