@@ -9,6 +9,7 @@ Rules that hold here:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +40,9 @@ class Release:
     @property
     def finite(self) -> bool:
         """Whether every number in it is one."""
-        return bool(np.logical_and.reduce(np.isfinite(self.vector)))
+        # The sum of the squares is no finite number beside an infinite one or a NaN; where only it is too large, look.
+        vector = self.vector
+        return math.isfinite(np.vdot(vector, vector)) or bool(np.isfinite(vector).all())
 
     def same_as(self, other: Release) -> bool:
         """Whether both are equal bit for bit, header and vector."""

@@ -10,6 +10,7 @@ Rules that hold here:
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import struct
 import sys
@@ -88,7 +89,7 @@ def _tail() -> re.Pattern[bytes]:
     """
     natural = rb"(?:[\x00-\x7f]|\xcc.|\xcd..|\xce.{4}|\xcf.{8})"
     lists = [
-        re.escape(_pack([0] * count)[:-count] if count else _pack([])) + natural + b"{%d}" % count
+        re.escape(_pack([0] * count)[:-count] if count else _pack([])) + natural + b"{%d}+" % count
         for count in range(0, 65, 2)
     ]
     between = re.escape(_ROUND + _pack(None) + _USED)
@@ -102,7 +103,7 @@ def encode(run: bytes, message: Message) -> tuple[bytes, bytes, bytes]:
     """The three parts of a message of run ``run`` (16 bytes)."""
     if isinstance(message, Release):
         head = _release_head(run, message.sender, message.recipient)
-        used = [number for pair in message.used for number in pair]
+        used = list(itertools.chain.from_iterable(message.used))
         header = b"".join((head, _pack(message.index), _ROUND, _pack(message.round), _USED, _pack(used)))
         return topic(message.sender, message.recipient), header, message.vector.astype("<f8", copy=False).tobytes()
     common: dict[str, Any] = {"v": VERSION, "run": run, "from": message.sender, "to": None}
@@ -213,6 +214,8 @@ class Receiver:
     ) -> None:
         self._run = run
         self._largest = largest
+        self._small = min(largest, 1e150) ** 2 / 2.0
+        """No number is above ``largest`` where the sum of all squares, with its rounding, is not above this."""
         self._bytes = 8 * dimension
         self._releases = releases
         self._senders: dict[bytes, tuple[int, int | None]] = {}
@@ -260,9 +263,11 @@ class Receiver:
             bodies.append(parts[2])
         if not accepted:
             return [], others
-        # One pass over all that arrived: per frame, these few array operations would cost as much as the header.
-        vectors = np.frombuffer(b"".join(bodies), dtype="<f8").reshape(len(bodies), -1)
-        suspect = not np.maximum.reduce(np.abs(vectors), axis=None) <= self._largest  # true for a NaN too
+        # One pass over all that arrived: per frame, these few array operations would cost as much as the header. The
+        # product makes no array, which after a pause of this process would be larger than its caches.
+        numbers = np.frombuffer(b"".join(bodies), dtype="<f8")
+        suspect = not np.vdot(numbers, numbers) <= self._small  # true for a NaN too; vdot warns of no overflow
+        vectors = numbers.reshape(len(bodies), -1)
         releases = []
         newest = self._newest
         for (sender, index, number, recipient, used), vector in zip(accepted, vectors, strict=True):

@@ -8,7 +8,7 @@ Rules that hold here:
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from coordinator_free.agent import Activation, Agent
 from coordinator_free.algorithm import Algorithm
@@ -56,12 +56,15 @@ class Incoming:
         )
         self.listening = Listening()
         self.inbox: NewestInbox | RoundInbox
+        self._offer: Callable[[Release], None]
         self.waiting: RoundWait | None = None
         if agent.activation is Activation.ROUNDS:
             self.inbox = RoundInbox(around.neighbours, late=isinstance(agent, Algorithm) and agent.carries_on)
             self.waiting = RoundWait(around.neighbours, around.silent, around.on_silent)
+            self._offer = self._offer_to_round
         else:
             self.inbox = NewestInbox(newest_only=agent.newest_only)
+            self._offer = self.inbox.offer
         self.met: set[int] = set()
         self.strangers: set[int] = set()
         self.done: dict[int, Done] = {}
@@ -93,8 +96,8 @@ class Incoming:
             self.receiver.repeated.clear()
         return new
 
-    def _offer(self, release: Release) -> None:
-        if isinstance(self.inbox, RoundInbox) and (release.round is None or release.round >= self._around.releases):
+    def _offer_to_round(self, release: Release) -> None:
+        if release.round is None or release.round >= self._around.releases:
             self.receiver.dropped["round"] += 1
         else:
             self.inbox.offer(release)

@@ -64,7 +64,7 @@ class Outgoing:
         else:
             self._charger.charge(release.index)
         self._note(parts)
-        self._post.say(parts)
+        self._post.send(parts)
         self.frames.append(parts)
         self.last = release.index
         self.sent.add(release.index)
@@ -73,7 +73,7 @@ class Outgoing:
     def repeat(self) -> None:
         """Send the last releases again: in rounds two, since a neighbour may be one round behind."""
         for parts in list(self.frames)[-2 if self._in_rounds else -1 :]:
-            self._post.say(parts)
+            self._post.send(parts)
             self.repeats += 1
 
     def hello(self, receipts: Receipts, *, asks: bool = False) -> None:
@@ -88,13 +88,15 @@ class Outgoing:
     def send_receipt(self, receipts: Receipts, *, asks: bool = False) -> None:
         """Send a hello that repeats no release."""
         around = self._around
-        self._post.say(encode(around.run, Hello(around.agent, around.digest, receipts.own(), asks, receipts.answers())))
+        self._post.send(
+            encode(around.run, Hello(around.agent, around.digest, receipts.own(), asks, receipts.answers()))
+        )
 
     def done(self, received_done_of: Iterable[int]) -> None:
         """Send a done: no new release follows, which indices were skipped, and whose done is here."""
         skipped = tuple(sorted(set(range(self.last + 1)) - self.sent))
         done = Done(self._around.agent, self.last, skipped, tuple(sorted(received_done_of)))
-        self._post.say(encode(self._around.run, done))
+        self._post.send(encode(self._around.run, done))
 
     def recall(self) -> None:
         """After a restart: take from the journal what was sent before."""

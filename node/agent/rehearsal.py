@@ -51,7 +51,7 @@ class _Stage(Post):
     def connect(self, endpoint: str, neighbour: int) -> None:
         pass
 
-    def say(self, parts: Parts) -> None:
+    def send(self, parts: Parts) -> None:
         pass
 
     def drain(self, _: int) -> list[list[bytes]]:

@@ -202,7 +202,7 @@ class Post:
     def _descriptor(socket: zmq.Socket[bytes]) -> int:
         return int(socket.getsockopt(zmq.FD))
 
-    def say(self, parts: Parts) -> None:
+    def send(self, parts: Parts) -> None:
         """Send; never blocks."""
         send(self._speaker, parts, _DONTWAIT)
 

@@ -141,6 +141,18 @@ def test_huge_but_finite_values_are_taken() -> None:
     assert isinstance(take(receiver(), encode(RUN, release(vector=np.full(4, 1e300)))), Release)
 
 
+numbers = st.floats(-8.0, 8.0) | st.floats() | st.sampled_from([4.0, -4.0, np.nextafter(4.0, 5.0), 2.0**0.5, 1e200])
+
+
+@given(st.lists(st.lists(numbers, min_size=4, max_size=4), min_size=1, max_size=6), st.sampled_from([4.0, 1e300]))
+def test_of_frames_that_came_together_each_is_judged_by_its_own_numbers(rows: list[list[float]], most: float) -> None:
+    ear = Receiver(RUN, 1, [2, 3], dimension=4, releases=10, largest=most)
+    releases, _ = ear.take([encode(RUN, release(k, vector=np.array(row))) for k, row in enumerate(rows)])
+    good = [k for k, row in enumerate(rows) if all(abs(number) <= most for number in row)]
+    assert [r.index for r in releases] == good
+    assert ear.dropped.total() == len(rows) - len(good)
+
+
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.binary(max_size=20) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),

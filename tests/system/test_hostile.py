@@ -180,7 +180,7 @@ def test_a_neighbour_that_floods_stops_nobody_else(keys: Callable[[int], Keys], 
 
         until(the_flood_is_on, post)
         for index in range(RELEASES):
-            honest.say(encode(RUN, release(HONEST, index)))
+            honest.send(encode(RUN, release(HONEST, index)))
         before = flooded
 
         def all_were_heard() -> bool:

@@ -135,7 +135,7 @@ def test_the_named_hear_and_strangers_hear_nothing(folder: Path, posts: Posts, s
 
     until(all_were_refused, speaker)
     for index in range(50):
-        speaker.say(encode(RUN, release(0, index)))
+        speaker.send(encode(RUN, release(0, index)))
     heard: list[list[bytes]] = []
 
     def all_fifty() -> bool:
@@ -158,8 +158,8 @@ def test_a_publisher_with_another_key_is_not_heard(folder: Path, posts: Posts) -
     listener.connect(door, 2)
     until(lambda: own_name(1) in honest.listeners, honest, listener, impostor)
     for index in range(50):
-        impostor.say(encode(RUN, release(0, index)))
-        honest.say(encode(RUN, release(2, index)))
+        impostor.send(encode(RUN, release(0, index)))
+        honest.send(encode(RUN, release(2, index)))
     receiver = Receiver(RUN, 1, (0, 2), 3, 50)
     heard: list[int] = []
 
@@ -181,12 +181,12 @@ def test_a_neighbour_that_speaks_for_another_is_dropped_and_counted(posts: Posts
     listener.connect(truth, 2)
     until(lambda: own_name(1) in liar.listeners and own_name(1) in honest.listeners, liar, honest, listener)
     forged = encode(RUN, release(2, 0))
-    liar.say(forged)
-    liar.say((forged[0][:4], *forged[1:]))  # a topic cut short
-    liar.say((b"", *forged[1:]))
-    liar.say((encode(RUN, release(0, 0))[0], *forged[1:]))  # its own topic over another's header
-    liar.say(encode(RUN, Hello(0, bytes(32))))
-    honest.say(encode(RUN, release(2, 1)))
+    liar.send(forged)
+    liar.send((forged[0][:4], *forged[1:]))  # a topic cut short
+    liar.send((b"", *forged[1:]))
+    liar.send((encode(RUN, release(0, 0))[0], *forged[1:]))  # its own topic over another's header
+    liar.send(encode(RUN, Hello(0, bytes(32))))
+    honest.send(encode(RUN, release(2, 1)))
     receiver = Receiver(RUN, 1, (0, 2), 3, 50)
     taken: list[tuple[int, int | None]] = []
 
@@ -218,7 +218,7 @@ def test_the_eavesdropper_on_its_own_hears_encrypted_links_with_its_key_and_not_
             until(lambda post=post: EAVESDROPPER in post.listeners, post)  # type: ignore[misc]
         said = [encode(RUN, message) for agent in speakers for message in (release(agent, 0), Done(agent, 0, (), ()))]
         for parts in said:
-            speakers[parts[0][3]][0].say(parts)
+            speakers[parts[0][3]][0].send(parts)
         out, _ = process.communicate(timeout=600)
     finally:
         process.kill()

@@ -70,14 +70,14 @@ def hang_up_on_who_has_hung_up(folder: Path, processor: int) -> None:
         ear.close(0)
         context.term()
         for _ in range(5):
-            post.say(PARTS)
+            post.send(PARTS)
         post.close(10 * PATIENCE)
 
 
 def test_all_that_was_said_is_heard_by_who_reads_it_late(tmp_path: Path) -> None:
     post, context, ear = connected(tmp_path)
     for _ in range(5000):
-        post.say(PARTS)
+        post.send(PARTS)
     closing = threading.Thread(target=post.close, args=(10 * PATIENCE,))
     closing.start()
     heard = 0
