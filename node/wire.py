@@ -292,13 +292,15 @@ class Receiver:
         try:
             begins, header, body = parts
             sender, head, size = self._heads[begins]
-            if len(body) != self._bytes or not header.startswith(head) or len(header) > HEADER_LIMIT:
+            if len(body) != self._bytes or not header.startswith(head):
                 return None
-            tail = _TAIL(header, size)
+            tail = _TAIL(header, size)  # nothing near the limit of a header matches
             if tail is not None:
                 packed = tail[1]
                 index = packed[0] if len(packed) == 1 else int.from_bytes(packed[1:])
                 return (sender, index, None, None, ()) if index < self._releases else None
+            if len(header) > HEADER_LIMIT:
+                return None
             index, round_, number, used_, used = msgpack.unpackb(b"\x95" + header[size:])
             good = (
                 type(index) is int

@@ -42,6 +42,20 @@ def test_the_logistic_spread_is_the_known_one_and_is_attained(size: float) -> No
     assert logistic_spread(size) == pytest.approx(KNOWN[size], abs=0.006)
 
 
+@pytest.mark.parametrize("size", [1e-9, 0.01, *np.geomspace(0.1, 64.0, 60), 1e4])
+def test_the_logistic_spread_is_rounded_up_by_less_than_a_part_in_ten_to_the_eleven(size: float) -> None:
+    """Against the maximum over one coordinate, by thirds of an interval."""
+
+    def apart(u: float) -> float:
+        return 2.0 * math.sqrt(1.0 - u * u) / (1.0 + math.exp(-size * u))
+
+    low, high = 0.0, 0.75
+    for _ in range(120):
+        left, right = low + (high - low) / 3.0, high - (high - low) / 3.0
+        low, high = (left, high) if apart(left) < apart(right) else (low, right)
+    assert apart(low) * (1.0 + 2e-13) < logistic_spread(size) < apart(low) * (1.0 + 1e-11)
+
+
 @pytest.mark.parametrize("loss", BOUNDED, ids=lambda loss: loss.name)
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_no_two_sampled_records_are_further_apart(loss: Loss, norm: str) -> None:
