@@ -1,13 +1,13 @@
 """An agent's own part: a model of its own around what it received of a common one, never released.
 
-    c ~ N(0, g I)                      the common part
-    z = B c + e,  e ~ N(0, E)          what was received of it
-    theta ~ N(c, t I)                  the agent's model
-    y_k ~ exp(-loss(theta; x_k, .))    its records
+    c ~ N(0, g I)                          the common part
+    z = B c + e,  e ~ N(0, E)              what was received of it
+    theta ~ N(c, t I + s J)                the agent's model; J: the coordinates that are constant in its records
+    y_k ~ exp(-loss(theta; x_k, .))        its records
 
-How large g and t are, how much was heard of c and how noisy the labels are is decided by evidence: the model is the
-Bayesian average over a grid of them, weighted by the marginal likelihood of the agent's own records and of z. A large
-t, or a z that is mostly noise, leaves a ridge of the agent's own records: so "alone" is one of the candidates.
+How large g, t, s and the labels' noise are is decided by evidence: the model is the Bayesian average over a grid of
+them, weighted by the marginal likelihood of the agent's own records and of z. One more candidate is what the agent
+learns alone. Its weight before any evidence is the share of noise in z: the less was heard, the more it counts.
 
 Rules that hold here:
 - The result depends on the real records. It is not covered by epsilon and must never be released.
@@ -21,7 +21,6 @@ approximation for other convex losses (ibid., Eq. 5.20), whose sum is taken for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,12 +30,18 @@ from coordinator_free.problem.losses import Squared
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray
 
-COMMON = 5
-"""Sizes of the common part that are weighed."""
-OWN = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
-"""Variances of an own part, in units of the variance with which the records' predictions are as large as the labels."""
+COMMON = (0.01, 0.05, 0.25, 1.0)
+"""Values of g, in units of the variance with which the records' predictions are as large as the labels."""
+OWN = (0.0, 0.01, 0.05, 0.25, 1.0, 5.0)
+"""Values of t, in the same units."""
+CONSTANT = (0.0, 0.05, 0.5)
+"""Values of s, in units with which a constant prediction is as large as the labels."""
 LABELS = (0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.2)
 """Variances of the labels' noise, in units of their mean square."""
+GUESS = 0.5
+"""The variance of the labels' noise that is expected, in the same units."""
+COUNTED = 6.0
+"""As many records does that expectation count for."""
 NOISES = (0.0, 0.1, 0.3, 1.0)
 """Variances of noise that is not known, in units of the mean square of what was received."""
 LOGITS = 4.0
@@ -87,12 +92,12 @@ def curvature(problem: LocalProblem, at: FloatArray) -> FloatArray:
     return mixed
 
 
-class _Common(NamedTuple):
-    """The posterior of c after z, in the basis: mean and variance (p,), and the log-likelihood of z."""
+class _Priors(NamedTuple):
+    """Candidate priors of the own model: means (c, p), Cholesky factors of covariances (c, p, p), log-weights (c,)."""
 
-    mean: FloatArray
-    variance: FloatArray
-    likelihood: float
+    means: FloatArray
+    factors: FloatArray
+    weights: FloatArray
 
 
 def around(problem: LocalProblem, received: Received, weight: float | None) -> FloatArray:
@@ -105,83 +110,136 @@ def around(problem: LocalProblem, received: Received, weight: float | None) -> F
 
 
 def own_part(problem: LocalProblem, received: Received) -> FloatArray:
-    """The agent's own model, shape (p,); without records the mean of the common part."""
-    x = problem.x @ received.basis
-    labels, unit = _scales(problem)
-    logs: list[FloatArray] = []
-    models: list[FloatArray] = []
-    for common in _posteriors(received, unit):
-        for share in OWN:
-            prior = common.mean, common.variance + share * unit
-            squared = isinstance(problem.loss, Squared)
-            evidence, candidates = _gaussian(x, problem.y, *prior, labels) if squared else _laplace(problem, x, *prior)
-            logs.append(common.likelihood + evidence)
-            models.append(candidates)
-    weights = np.concatenate(logs)
-    weights = np.exp(weights - weights.max())
-    average = (weights / weights.sum()) @ np.concatenate(models)
-    return np.asarray(received.basis @ average)
-
-
-def _scales(problem: LocalProblem) -> tuple[FloatArray, float]:
-    """Candidate variances of the labels' noise, and the variance of a model whose predictions are that large."""
-    rows = float(np.mean(np.square(problem.x).sum(axis=1))) if problem.records else 0.0
-    size = LOGITS
+    """The agent's own model, shape (p,), averaged by evidence; without records the mean of the common part."""
+    scales = _Scales.of(problem)
+    priors = _priors(problem, received, scales)
     if isinstance(problem.loss, Squared):
-        size = float(np.mean(np.square(problem.y))) if problem.records else 0.0
-    size = size if size > 0.0 else 1.0
-    return size * np.array(LABELS), size / (rows if rows > 0.0 else 1.0)
-
-
-def _posteriors(received: Received, unit: float) -> Iterator[_Common]:
-    """One for each size of the common part, and for each size of its noise where that is not known."""
-    seen, kept = received.basis.T @ received.mean, received.kept
-    square = float(np.mean(seen * seen))
-    variances = [received.variance] if received.variance is not None else [square * share for share in NOISES]
-    for variance in variances:
-        heard = max(0.0, square - float(np.mean(variance)))
-        for size in np.geomspace(0.01 * unit, 10.0 * max(unit, heard), COMMON):
-            spread = size * kept**2 + variance + size * (UNSURE * (1.0 - kept) ** 2 + 1e-6)
-            gain = size * kept / spread
-            likelihood = -0.5 * float((np.log(spread) + seen * seen / spread).sum())
-            yield _Common(gain * seen, size * (1.0 - gain * kept), likelihood)
-
-
-def _gaussian(
-    x: FloatArray, y: FloatArray, mean: FloatArray, variance: FloatArray, noise: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Log-evidences (s,) and models (s, p) for each variance of the labels' noise (s,)."""
-    scale = np.sqrt(variance)
-    scaled, rest = x * scale, y - x @ mean
-    if len(y) < len(mean):  # the smaller of the two systems
-        values, vectors = np.linalg.eigh(scaled @ scaled.T)
-        along = vectors.T @ rest
-        values = np.maximum(values, 0.0)
-        missed = (along**2 / (values + noise[:, None])).sum(axis=1)
-        steps = ((along / (values + noise[:, None])) @ vectors.T) @ scaled
+        evidence, models = _gaussian(problem, priors, scales.labels)
+        evidence += scales.weights
     else:
-        values, vectors = np.linalg.eigh(scaled.T @ scaled)
-        along = vectors.T @ (scaled.T @ rest)
-        values = np.maximum(values, 0.0)
-        missed = (rest @ rest - (along**2 / (values + noise[:, None])).sum(axis=1)) / noise
-        steps = (along / (values + noise[:, None])) @ vectors.T
-    spread = len(y) * np.log(noise) + np.log1p(values / noise[:, None]).sum(axis=1)
-    return -0.5 * (spread + missed), mean + steps * scale
+        evidence, models = _laplace(problem, priors)
+    logs = ((priors.weights - np.logaddexp.reduce(priors.weights))[:, None] + evidence).reshape(-1)
+    models = models.reshape(-1, problem.dimension)
+    if problem.records and problem.regularisation > 0:
+        noisy = _noisy(received, scales.model)
+        alone, more = _alone(problem, scales)
+        logs = np.concatenate([logs + np.log1p(-noisy), alone + np.log(noisy)])
+        models = np.concatenate([models, more])
+    weights = np.exp(logs - logs.max())
+    average: FloatArray = (weights / weights.sum()) @ models
+    return average
 
 
-def _laplace(
-    problem: LocalProblem, x: FloatArray, mean: FloatArray, variance: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """The log-evidence (1,) and the mode (1, p)."""
+def _noisy(received: Received, unit: float) -> float:
+    """The share of noise in what was received, from 0 to 1 without the ends; a half where it is not known."""
+    if received.variance is None:
+        return 0.5
+    return float(np.clip(np.mean(received.variance / (received.variance + unit)), 1e-6, 1.0 - 1e-6))
+
+
+class _Scales(NamedTuple):
+    """The scales of an agent's records."""
+
+    labels: FloatArray
+    """Candidate variances of the labels' noise, (s,)."""
+    weights: FloatArray
+    """Their log-weights, (s,)."""
+    size: float
+    """The mean square of the labels."""
+    model: float
+    """The variance of a model's coordinates with which predictions are that large."""
+
+    @classmethod
+    def of(cls, problem: LocalProblem) -> _Scales:
+        rows = float(np.mean(np.square(problem.x).sum(axis=1))) if problem.records else 0.0
+        size = LOGITS
+        if isinstance(problem.loss, Squared):
+            size = float(np.mean(np.square(problem.y))) if problem.records else 0.0
+        size = size if size > 0.0 else 1.0
+        shares = np.array(LABELS)
+        weights = 0.5 * COUNTED * (np.log(GUESS / shares) - GUESS / shares)
+        return cls(size * shares, weights, size, size / (rows if rows > 0.0 else 1.0))
+
+
+def _priors(problem: LocalProblem, received: Received, scales: _Scales) -> _Priors:
+    """One for each g, t and s, and for each size of the noise where that is not known."""
+    basis, kept, unit = received.basis, received.kept, scales.model
+    seen = basis.T @ received.mean
+    if received.variance is None:
+        noises = float(np.mean(seen * seen)) * np.array(NOISES)[:, None] * np.ones(len(seen))
+    else:
+        noises = received.variance[None, :]
+    sizes = unit * np.array(COMMON)[:, None, None]
+    spread = sizes * kept**2 + noises + sizes * (UNSURE * (1.0 - kept) ** 2 + 1e-6)
+    gain = sizes * kept / spread
+    weights = -0.5 * (np.log(spread) + seen * seen / spread).sum(axis=-1).reshape(-1)
+    left = (sizes * (1.0 - gain * kept)).reshape(-1, len(seen))
+    common = (basis * left[:, None, :]) @ basis.T
+    own = _own_covariances(problem, scales)
+    covariances = (common[:, None] + own).reshape(-1, *common.shape[1:])
+    means = np.repeat((gain * seen).reshape(-1, len(seen)) @ basis.T, len(own), axis=0)
+    return _Priors(means, np.asarray(np.linalg.cholesky(covariances), dtype=np.float64), np.repeat(weights, len(own)))
+
+
+def _own_covariances(problem: LocalProblem, scales: _Scales) -> FloatArray:
+    """t I + s J for each t and s, shape (k, p, p)."""
+    same = np.zeros(problem.dimension)
+    if problem.records > 1:
+        same[(np.ptp(problem.x, axis=0) == 0.0) & (problem.x[0] != 0.0)] = 1.0
+    square = float(np.square(problem.x[0]) @ same) if same.any() else 1.0
+    even = np.eye(problem.dimension) * scales.model
+    constant = np.diag(same) * (scales.size / square)
+    shares = CONSTANT if same.any() else (0.0,)
+    return np.stack([(t + 1e-9) * even + s * constant for t in OWN for s in shares])
+
+
+def _alone(problem: LocalProblem, scales: _Scales) -> tuple[FloatArray, FloatArray]:
+    """Log-weights (s,) and models (s, p): the agent's own minimiser, for each variance of the labels' noise."""
+    total, even, nothing = problem.records * problem.regularisation, np.eye(problem.dimension)[None], np.zeros(1)
+    means = np.zeros((1, problem.dimension))
+    if not isinstance(problem.loss, Squared):
+        evidence, models = _laplace(problem, _Priors(means, even * np.sqrt(0.5 / total), nothing))
+        return evidence[0], models[0]
+    found = [
+        _gaussian(problem, _Priors(means, even * np.sqrt(label / total), nothing), np.array([label]))
+        for label in scales.labels
+    ]
+    return np.array([one[0].item() for one in found]) + scales.weights, np.concatenate([one[1][0] for one in found])
+
+
+def _gaussian(problem: LocalProblem, priors: _Priors, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Log-evidences (c, s) and models (c, s, p) of c priors, for each of s variances of the labels' noise."""
+    x, y = problem.x, problem.y
+    rest = y - priors.means @ x.T
+    if len(y) < x.shape[1]:  # the smaller of the two systems
+        scaled = x @ priors.factors
+        values, vectors = np.linalg.eigh(scaled @ np.swapaxes(scaled, 1, 2))
+        along = np.einsum("cij,ci->cj", vectors, rest)
+        solved = along[:, None, :] / (np.maximum(values, 0.0)[:, None, :] + noise[:, None])
+        missed = (along[:, None, :] * solved).sum(axis=-1)
+        steps = np.einsum("cij,csj->csi", vectors, solved) @ scaled
+    else:
+        values, vectors = np.linalg.eigh(np.swapaxes(priors.factors, 1, 2) @ (x.T @ x) @ priors.factors)
+        along = np.einsum("cij,ci->cj", vectors, np.einsum("cji,cj->ci", priors.factors, rest @ x))
+        solved = along[:, None, :] / (np.maximum(values, 0.0)[:, None, :] + noise[:, None])
+        missed = (np.square(rest).sum(axis=1)[:, None] - (along[:, None, :] * solved).sum(axis=-1)) / noise
+        steps = np.einsum("cij,csj->csi", vectors, solved)
+    spread = len(y) * np.log(noise) + np.log1p(np.maximum(values, 0.0)[:, None, :] / noise[:, None]).sum(axis=-1)
+    return -0.5 * (spread + missed), priors.means[:, None, :] + np.einsum("cij,csj->csi", priors.factors, steps)
+
+
+def _laplace(problem: LocalProblem, priors: _Priors) -> tuple[FloatArray, FloatArray]:
+    """Log-evidences (c, 1) and modes (c, 1, p) of c priors."""
     from coordinator_free.problem.solver import LocalSolver
 
-    scale = np.sqrt(variance)
-    scaled = LocalProblem(x * scale, problem.y, problem.loss, 0.0)
-    centre = mean / scale
-    mode = LocalSolver(scaled, float(problem.records)).minimise(1.0, -centre, centre) if problem.records else centre
-    records = float(problem.records)
-    bent = records * scaled.hessian(mode)
-    bent[np.diag_indices(len(mode))] += 1.0
-    step = mode - centre
-    evidence = -records * scaled.value(mode) - 0.5 * float(step @ step) - 0.5 * float(np.linalg.slogdet(bent)[1])
-    return np.array([evidence]), (mode * scale)[None, :]
+    records, evidences, modes = float(problem.records), [], []
+    for mean, factor in zip(priors.means, priors.factors, strict=True):
+        scaled = LocalProblem(problem.x @ factor, problem.y, problem.loss, 0.0)
+        centre = np.linalg.solve(factor, mean)
+        mode = LocalSolver(scaled, records).minimise(1.0, -centre, centre) if problem.records else centre
+        bent = records * scaled.hessian(mode)
+        bent[np.diag_indices(len(mode))] += 1.0
+        step = mode - centre
+        evidences.append(-records * scaled.value(mode) - 0.5 * float(step @ step + np.linalg.slogdet(bent)[1]))
+        modes.append(factor @ mode)
+    return np.array(evidences)[:, None], np.array(modes)[:, None, :]

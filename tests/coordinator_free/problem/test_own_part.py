@@ -59,25 +59,34 @@ def received(mean: np.ndarray, variance: float) -> Received:
 @pytest.mark.parametrize(("records", "dimension"), [(3, 5), (9, 4)])
 def test_the_evidence_of_the_squared_loss_is_the_density_of_the_labels(records: int, dimension: int) -> None:
     problem, theta = regression(records, dimension)
-    mean, variance = theta + 0.1, np.linspace(0.2, 1.5, dimension)
-    noise = np.array([0.3, 0.9])
-    evidence, models = module._gaussian(problem.x, problem.y, mean, variance, noise)
+    factor = np.tril(np.random.default_rng(1).normal(size=(dimension, dimension)))
+    mean, variance, noise = theta + 0.1, factor @ factor.T, np.array([0.3, 0.9])
+    evidences, models = module._gaussian(problem, module._Priors(mean[None], factor[None], np.zeros(1)), noise)
     for k, level in enumerate(noise):
-        covariance = (problem.x * variance) @ problem.x.T + level * np.eye(records)
+        covariance = problem.x @ variance @ problem.x.T + level * np.eye(records)
         density = multivariate_normal(problem.x @ mean, covariance).logpdf(problem.y)
-        assert evidence[k] == pytest.approx(density + 0.5 * records * np.log(2.0 * np.pi), rel=1e-10)
-        gain = (problem.x * variance).T @ np.linalg.inv(covariance)
-        np.testing.assert_allclose(models[k], mean + gain @ (problem.y - problem.x @ mean), rtol=1e-9)
+        assert evidences[0, k] == pytest.approx(density + 0.5 * records * np.log(2.0 * np.pi), rel=1e-9)
+        gain = variance @ problem.x.T @ np.linalg.inv(covariance)
+        np.testing.assert_allclose(models[0, k], mean + gain @ (problem.y - problem.x @ mean), rtol=1e-8)
 
 
 def test_laplaces_approximation_is_exact_where_the_loss_is_quadratic() -> None:
     problem, theta = regression(9, 4)
     other = LocalProblem(problem.x, problem.y, Halved(), 0.01)
-    prior = theta - 0.2, np.array([0.1, 0.5, 1.0, 2.0])
-    evidence, model = module._laplace(other, problem.x, *prior)
-    exact, models = module._gaussian(problem.x, problem.y, *prior, np.array([0.5]))
-    assert evidence[0] == pytest.approx(exact[0] + 0.5 * 9 * np.log(0.5), rel=1e-9)
+    factor = np.diag([0.3, 0.7, 1.0, 1.5]) + np.tril(np.full((4, 4), 0.1), -1)
+    priors = module._Priors((theta - 0.2)[None], factor[None], np.zeros(1))
+    evidence, model = module._laplace(other, priors)
+    exact, models = module._gaussian(problem, priors, np.array([0.5]))
+    assert evidence[0, 0] == pytest.approx(exact[0, 0] + 0.5 * 9 * np.log(0.5), rel=1e-9)
     np.testing.assert_allclose(model, models, rtol=1e-9)
+
+
+def test_what_is_learned_alone_is_one_of_the_candidates() -> None:
+    problem, _ = regression(9, 4)
+    _, models = module._alone(problem, module._Scales.of(problem))
+    np.testing.assert_allclose(models, np.tile(problem.minimiser(), (len(models), 1)), rtol=1e-9)
+    own = LocalProblem(problem.x, np.sign(problem.y), LOGISTIC, 0.01)
+    np.testing.assert_allclose(module._alone(own, module._Scales.of(own))[1][0], own.minimiser(), rtol=1e-6)
 
 
 def test_a_precise_common_part_is_used_and_a_noisy_one_is_not() -> None:
@@ -102,10 +111,10 @@ def test_noise_of_an_unknown_size_is_found_by_evidence() -> None:
 def test_other_units_give_the_same_predictions(labels: float, features: float) -> None:
     problem, theta = regression(7, 3)
     one = own_part(problem, received(theta, 0.1))
-    other = LocalProblem(problem.x * features, problem.y * labels, SQUARED, 0.01)
+    other = LocalProblem(problem.x * features, problem.y * labels, SQUARED, 0.01 * features**2)
     ratio = labels / features
     two = own_part(other, received(theta * ratio, 0.1 * ratio**2))
-    np.testing.assert_allclose(two, one * ratio, rtol=1e-6, atol=1e-9 * ratio)
+    np.testing.assert_allclose(two, one * ratio, rtol=1e-5, atol=1e-6 * ratio)
 
 
 def test_without_records_it_is_what_was_received() -> None:
