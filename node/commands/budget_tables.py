@@ -60,6 +60,8 @@ def _show_total(found: Bought, console: Console) -> None:
     for observer, value in (found.observers or {}).items():
         seen = "all" if value is None else _number(value)
         table.add_row(f"towards {OBSERVERS[observer]}", seen, "of the masked sums")
+    for group in found.groups:
+        table.add_row(f"for {group.records} records", _number(group.epsilon), "datasets that differ in so many records")
     console.print(table)
     console.print(
         f"for accounting elsewhere: zCDP rho {_number(total.zcdp_rho)}, GDP mu {_number(total.gdp_mu)} "

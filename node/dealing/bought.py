@@ -18,6 +18,7 @@ from coordinator_free.algorithm import Algorithm
 from coordinator_free.privacy.accounting import WITHOUT_EPSILON, Total, kairouz, total
 from coordinator_free.privacy.analytic_gaussian import gaussian_mu
 from coordinator_free.privacy.families import NORMS
+from coordinator_free.privacy.group import group_epsilon
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.observer import epsilons_of_a_sum
 from coordinator_free.privacy.parameters import conversion, gdp, zcdp
@@ -30,6 +31,8 @@ from node.folder.earlier_runs import EarlierRun, Together
 from node.folder.profiles import is_learned
 from node.folder.shard import setting
 
+GROUPS = (2, 5, 10)
+"""Numbers of records of a group whose epsilon is shown."""
 COUNTS = (1, 10, 100, 1000)
 """Numbers of updates to compare, besides the configured one."""
 
@@ -57,6 +60,14 @@ class AllReleases:
     zcdp_rho: float | None
     gdp_mu: float | None
     conversion: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """Epsilon of all releases for datasets that differ in so many records; None where there is none."""
+
+    records: int
+    epsilon: float | None
 
 
 @dataclass(frozen=True)
@@ -122,6 +133,7 @@ class Bought:
     charged_releases: int
     release: Mapping[str, Release]
     total: AllReleases
+    groups: Sequence[Group]
     observers: Mapping[str, float | None] | None
     other_observers: OtherObservers | None
     theorem_alone: TheoremAlone | None
@@ -163,6 +175,7 @@ def bought(configuration: Configuration, *, observers: bool = False) -> Bought:
         charged_releases=len(charged),
         release={"first": _release(charged[0]), "last": _release(charged[-1])},
         total=_all(totals[worst], charged),
+        groups=[_group(charged, delta, records) for records in GROUPS],
         observers=_observers(preparation, totals[worst].epsilon, delta),
         other_observers=_other_observers(preparation, agents) if observers else None,
         theorem_alone=_theorem_alone(charged, totals[worst].epsilon, delta),
@@ -229,6 +242,11 @@ def _all(found: Total, charged: list[Mechanism]) -> AllReleases:
         gdp_mu=gdp(charged),
         conversion=conversion(charged),
     )
+
+
+def _group(charged: list[Mechanism], delta: float, records: int) -> Group:
+    epsilon = group_epsilon(charged, delta, records)
+    return Group(records, epsilon if math.isfinite(epsilon) else None)
 
 
 def _theorem_alone(charged: list[Mechanism], epsilon: float, delta: float) -> TheoremAlone | None:
