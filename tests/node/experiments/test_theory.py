@@ -120,3 +120,37 @@ def test_overrides_are_for_a_configuration_alone(run: Path, capsys: pytest.Captu
     assert run_cli("theory", str(run), "--set", "clock.updates=3") == 2
     assert "--set clock.updates=3" in capsys.readouterr().err
     assert run_cli("theory", str(ROOT / "examples" / "schools.toml"), "--set", "clock.nothing=3") == 2
+
+
+def admm(name: str, mechanism: str) -> dict[str, dict[str, object]]:
+    return {
+        **TABLE,
+        "data": {"source": "synthetic", "agents": 3, "dimension": 3, "feature_scale": 0.5, "records": [15, 15]},
+        "learning": {"algorithm": name, "loss": "logistic", "capacity": 200.0, "rho": 1.0, "penalty": 40.0},
+        "clock": {"updates": 3},
+        "privacy": {"mechanism": mechanism, "epsilon": 2.0, "delta": 1e-3, "clip": 1.0},
+    }
+
+
+@pytest.mark.parametrize(("name", "mechanism"), [("dvp", "gamma-norm"), ("pvp", "gaussian")])
+def test_what_papers_000_and_002_bound_in_a_run(name: str, mechanism: str, tmp_path: Path) -> None:
+    found = registry.bounds(subject(finished(tmp_path / "run", admm(name, mechanism))))
+    here = [bound for bound in found if bound.source.startswith("000")]
+    assert {bound.reading for bound in here} == {"as published", "as true"}
+    assert not [bound.name for bound in here if bound.reading == "as true" and bound.held is False]
+    assert any(bound.held is False for bound in here if bound.reading == "as published")
+    for bound in here:
+        if bound.name.startswith("records"):
+            assert bound.unspecified == ("beta",)
+            assert (np.diff(bound.bound) < 0).all(), "less accuracy needs fewer records"
+    sources = " ".join(bound.source for bound in here)
+    assert "Theorem 3" in sources
+    assert ("Theorem 4" in sources) == (name == "dvp")
+    assert ("Theorem 6" in sources) == (name == "pvp")
+    [published, true] = [bound for bound in here if bound.name == "epsilon for groups of records"]
+    assert true.bound[0] == pytest.approx(published.bound[0])
+    assert (true.bound[1:] > published.bound[1:]).all(), "c2 times epsilon is too little at delta > 0"
+
+
+def test_papers_000_and_002_bound_nothing_of_another_algorithm(run: Path) -> None:
+    assert not [bound for bound in registry.bounds(subject(run)) if bound.source.startswith("000")]
