@@ -84,6 +84,11 @@ def usual_slope(loss: Loss, label: float) -> float:
     return float(np.abs(loss.slope(np.zeros(1), np.array([label])))[0])
 
 
+def usual_model(loss: Loss, label: float, row_bound: float) -> float:
+    """b: how long a common model is in one direction."""
+    return usual_slope(loss, label) / (loss.curvature_bound * row_bound)
+
+
 def curvatures(loss: Loss, row_bound: float, dimension: int) -> FloatArray:
     """k_j, shape (p,): the curvatures that the rule takes a common loss to have, largest first."""
     falling = 1.0 / np.arange(1.0, dimension + 1.0)
@@ -117,7 +122,7 @@ def spend(
         (T, clip) -> s_T: the deviation of one coordinate of the noise in each of T averages.
     """
     slope = usual_slope(loss, label)
-    size, clip, step = slope / (loss.curvature_bound * bounds[0]), slope * bounds[1] / 2.0, STEP / smoothness
+    size, clip, step = usual_model(loss, label, bounds[0]), slope * bounds[1] / 2.0, STEP / smoothness
     bent = curvatures(loss, bounds[0], dimension)
     nothing = float(bent.sum()) * size**2
     noises = {updates: deviation(updates, clip) for updates in COUNTS}

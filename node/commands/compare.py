@@ -26,6 +26,14 @@ def compare(
     world: Annotated[
         str, typer.Option(help="twin: nothing is sent; processes: real runs, which charge their ledgers.")
     ] = "twin",
+    on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHERE",
+            help="simulated: records of the same shape, in the twin, which costs no privacy; data: the data's own. "
+            "Default: simulated for private data of your own in the twin, else data.",
+        ),
+    ] = None,
     override: Annotated[
         list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting of all of them.")
     ] = None,
@@ -41,6 +49,7 @@ def compare(
     from node.dealing.reservation import note_figures
     from node.experiments.compare import check, named, parquet, picture
     from node.experiments.compare import compare as run_all
+    from node.experiments.simulated import place
     from node.experiments.trial import WORLDS, TrialError
 
     if world not in WORLDS:
@@ -49,7 +58,11 @@ def compare(
     check(configurations)
     some = next(iter(configurations.values()))
     first = some.run.seed or 0
-    if world == "twin":  # runs over processes are noted one by one
+    private = next((c for c in configurations.values() if c.private), some)
+    where = place(private, on) if world == "twin" or on is not None else "data"
+    if where == "simulated" and world != "twin":
+        raise TrialError(f"--on simulated: nothing of it is sent, so it is for --world twin, not {world}")
+    if world == "twin" and where == "data":  # runs over processes are noted one by one
         note_figures(some, "compare")
     folder = (out or Path("runs") / time.strftime("compare-%Y%m%dT%H%M%S")).absolute()
     console = Console(stderr=True, highlight=False)
@@ -60,6 +73,7 @@ def compare(
             world,
             folder / "runs",
             lambda what: status.update(f"{what} ..."),
+            where,
         )
     folder.mkdir(parents=True, exist_ok=True)
     document = made.as_json()
@@ -105,6 +119,8 @@ def _show(made: Comparison, document: dict[str, Any], folder: Path, console: Con
         console.print(f"budget: {made.budget.in_words()}, for {made.record}", markup=False)
     if any(row.private and row.kind == "free finish" for row in made.rows):
         console.print("* never released and not covered by epsilon", markup=False)
+    if made.on == "simulated":
+        console.print("[bold]on simulated data of the same shape: no record of the data was looked at[/]")
     if made.world == "twin":
         console.print("in the twin: nothing was sent, nothing was charged; epsilon is what a run would cost")
     elif made.budget is not None:

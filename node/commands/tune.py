@@ -33,13 +33,22 @@ def tune(
         typer.Option("--try", metavar="SECTION.KEY=V1,V2,...", help="Values to try of one setting; repeatable."),
     ] = None,
     only: Annotated[list[str] | None, typer.Option(metavar="SECTION.KEY", help="Tune this alone; repeatable.")] = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHERE",
+            help="simulated: records of the same shape, which costs no privacy; data: the data's own training rows. "
+            "Default: simulated for private data of your own, else data.",
+        ),
+    ] = None,
     instances: Annotated[int, typer.Option(min=1, help="Instances or splits that each trial is judged on.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Choose mu, updates, clip, rate of allocation and finish_mu, one at a time, where they will not be judged.
 
-    The synthetic task is tuned on instances of other seeds, other data on a part of the training rows. The result is
-    scored once more on instances or splits that the search did not see.
+    The synthetic task is tuned on instances of other seeds, private data of your own on simulated records of the same
+    shape, other data on a part of the training rows. The result is scored once more on instances or splits that the
+    search did not see.
 
     Example: sottovoce tune examples/schools.toml --only learning.mu --only learning.finish_mu
     """
@@ -47,10 +56,13 @@ def tune(
 
     from node.configuration.reading import load
     from node.dealing.reservation import note_figures
+    from node.experiments.simulated import place
     from node.experiments.tune import tune as search
 
     configuration = load(config, override or [])
-    note_figures(configuration, "tune")
+    where = place(configuration, on)
+    if where == "data":
+        note_figures(configuration, "tune")
     console = Console(stderr=True, highlight=False)
     with console.status("tuning ...") as status:
         found = search(
@@ -58,6 +70,7 @@ def tune(
             instances=instances,
             grids=dict(_grid(text) for text in tried or ()),
             only=only or (),
+            on=where,
             tell=lambda what: status.update(f"{what} ..."),
         )
     if as_json:

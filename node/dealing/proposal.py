@@ -57,7 +57,7 @@ def propose(preparation: Preparation) -> Proposal:
     if norm not in dealt.row_bounds or "l2" not in dealt.row_bounds:
         return _none("nothing public bounds the rows: state data.bounds or data.row_bound")
     middle = _middle(c) if c.data.centring == "none" else 0.0
-    label = _usual_label(preparation, middle)
+    label = usual_label(c, dealt.label_bound, middle)
     if label is None:
         return _none(f"nothing public bounds the labels: state data.bounds.{c.data.label or 'y'}")
     found = spend(
@@ -90,10 +90,9 @@ def _middle(c: Configuration) -> float:
     return middle if abs(middle) > (high - low) / (2.0 * BOUNDS) else 0.0
 
 
-def _usual_label(preparation: Preparation, middle: float) -> float | None:
-    """The usual size of a label; None where nothing public bounds labels."""
-    bound = preparation.dealt.label_bound
-    if loss(preparation.configuration.learning.loss).metric == "accuracy":
+def usual_label(c: Configuration, bound: float | None, middle: float = 0.0) -> float | None:
+    """The usual size of a label that is at most ``bound``, less ``middle``; None where nothing public bounds labels."""
+    if loss(c.learning.loss).metric == "accuracy":
         return 1.0
     return None if bound is None else (bound - abs(middle)) / BOUNDS
 

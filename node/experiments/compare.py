@@ -26,8 +26,10 @@ from node.configuration.reading import load
 from node.configuration.sections import Configuration
 from node.dealing.graph import public_assumptions
 from node.dealing.preparation import Preparation
+from node.dealing.rows import deal_data
 from node.experiments.promises import false_promise, unequal
-from node.experiments.trial import Trial, TrialError, play, seeded
+from node.experiments.simulated import On, simulated
+from node.experiments.trial import Trial, TrialError, in_twin, play, prepared_for_twin, seeded
 from node.folder import tables
 
 BASELINES = "baseline"
@@ -90,6 +92,7 @@ class Comparison:
     record: str
     seeds: list[int]
     world: str
+    on: On
     notes: tuple[str, ...]
     """What dealing warns of, and what it assumed to be public."""
 
@@ -97,6 +100,7 @@ class Comparison:
         """Everything as plain values, the rows summarised over seeds."""
         return {
             "world": self.world,
+            "on": self.on,
             "seeds": self.seeds,
             "metric": {"name": self.metric, "larger_is_better": self.larger_is_better},
             "budget": None if self.budget is None else asdict(self.budget),
@@ -162,8 +166,9 @@ def compare(
     world: str,
     folder: Path,
     tell: Callable[[str], None] = lambda _: None,
+    on: On = "data",
 ) -> Comparison:
-    """Run everything; ``folder`` is where runs over processes have their folders."""
+    """Run everything ``on`` the data or simulated records; runs over processes have their folders in ``folder``."""
     check(configurations)
     scored: dict[tuple[str, str], list[FloatArray]] = {}
     spent: dict[str, float] = {}
@@ -174,9 +179,11 @@ def compare(
         for k, (name, configuration) in enumerate(configurations.items()):
             tell(f"{name}, seed {seed}")
             label = f"{name}-{seed}"
-            trial = play(
-                seeded(configuration, seed, simulation=configuration.run.simulation, name=label), world, folder / label
-            )
+            run = seeded(configuration, seed, simulation=configuration.run.simulation, name=label)
+            if on == "simulated":
+                trial = in_twin(prepared_for_twin(run, simulated(run, deal_data(run, seed), seed)))
+            else:
+                trial = play(run, world, folder / label)
             judge, record = trial.judge, trial.preparation.dealt.record
             budget = budget or _budget(trial.preparation)
             notes |= dict.fromkeys(public_assumptions(configuration, trial.preparation.dealt))
@@ -223,6 +230,7 @@ def compare(
         record=record,
         seeds=list(seeds),
         world=world,
+        on=on,
         notes=tuple(notes),
     )
 

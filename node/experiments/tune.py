@@ -1,13 +1,14 @@
 """Parameters of a configuration, chosen where they will not be judged: on other instances, or on validation splits.
 
 Rules that hold here:
-- Held-out rows of the configured task are never looked at. The synthetic task is tuned on instances of other seeds;
-  any other data on a part of each agent's *training* rows, which a trial does not learn from.
+- Held-out rows of the configured task are never looked at. The synthetic task is tuned on instances of other seeds,
+  private data of the user's own on simulated records of the same shape, any other data on a part of each agent's
+  *training* rows, which a trial does not learn from.
 - One parameter at a time, in a fixed order, twice (`node.experiments.grids`).
 - The best of many trials flatters itself. So the chosen and the configured settings are scored once more, on instances
   or splits that the search did not see.
 - Everything runs in the twin with the whole budget in each trial: noise, numbers of records and of updates are those
-  of a real run. Tuning looks at private data many times, and no budget accounts for that.
+  of a real run. Tuning on private records looks at them many times, and no budget accounts for that.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from node.dealing.preparation import prepare
 from node.dealing.rows import deal_data
 from node.experiments.compare import half_width, models_of
 from node.experiments.grids import changed, edge, parameters, value_of
+from node.experiments.simulated import On, simulated
 from node.experiments.trial import Trial, TrialError, in_twin, prepared_for_twin, seeded
 
 VALIDATION = 0.2
@@ -106,17 +108,18 @@ def tune(
     instances: int = 3,
     grids: Mapping[str, Sequence[Any]] | None = None,
     only: Sequence[str] = (),
+    on: On = "data",
     tell: Callable[[str], None] = lambda _: None,
 ) -> Tuned:
-    """Search `parameters`, one at a time, ``PASSES`` times; ``only`` names those to search."""
+    """Search `parameters`, one at a time, ``PASSES`` times; ``only`` names those to search, ``on`` says where."""
     tried = _selected(parameters(configuration, grids or {}), only)
-    judge = _Judge(configuration, instances, tell)
+    judge = _Judge(configuration, instances, on, tell)
     start = {path: value_of(configuration, path) for path in tried}
     best = _search(judge, start, tried)
     if best.score is None:
         raise TrialError(f"no trial could run: {best.error}")
     chosen = {path: value for path, value in best.settings.items() if value != start[path]}
-    again = _again(_Judge(configuration, instances, tell, further=1), start, best.settings)
+    again = _again(_Judge(configuration, instances, on, tell, further=1), start, best.settings)
     return Tuned(
         chosen=chosen,
         before=judge.score(start).score,
@@ -127,7 +130,7 @@ def tune(
         metric=judge.metric,
         larger_is_better=judge.larger_is_better,
         on=judge.on,
-        accounted=configuration.data.source == "synthetic" or not configuration.private,
+        accounted=judge.elsewhere or not configuration.private,
         trials=judge.trials,
         notes=_notes(start, best.settings, tried, again, judge),
     )
@@ -208,22 +211,27 @@ class _Judge:
     """
 
     def __init__(
-        self, configuration: Configuration, instances: int, tell: Callable[[str], None], further: int = 0
+        self, configuration: Configuration, instances: int, on: On, tell: Callable[[str], None], further: int = 0
     ) -> None:
         self._configuration = configuration
         self._tell = tell
         first = configuration.run.seed or 0
         self._dealt: list[tuple[int, Dealt]] = []
         synthetic = configuration.data.source == "synthetic"
-        self.on = (
-            f"{instances} instances of other seeds"
-            if synthetic
-            else f"{instances} validation split(s): {VALIDATION:.0%} of each agent's training rows"
-        )
+        self.elsewhere = synthetic or on == "simulated"
+        self.on = f"{instances} validation split(s): {VALIDATION:.0%} of each agent's training rows"
+        if synthetic:
+            self.on = f"{instances} instances of other seeds"
+        elif on == "simulated":
+            self.on = f"{instances} simulated data sets of the same shape: no record of the data was looked at"
         for k in range(further * instances, (further + 1) * instances):
-            seed = first + k + (ELSEWHERE if synthetic else 0)
-            dealt = deal_data(configuration, first if not synthetic else seed)
-            self._dealt.append((seed, dealt if synthetic else validation(dealt, seed)))
+            seed = first + k + (ELSEWHERE if self.elsewhere else 0)
+            dealt = deal_data(configuration, seed if synthetic else first)
+            if on == "simulated":
+                dealt = simulated(configuration, dealt, seed)
+            elif not synthetic:
+                dealt = validation(dealt, seed)
+            self._dealt.append((seed, dealt))
         self.model = ""
         self.metric, self.larger_is_better = "", True
         self.trials: list[Trying] = []
