@@ -70,7 +70,7 @@ Message = Release | Hello | Done
 
 
 @functools.lru_cache(maxsize=4096)
-def _release_head(run: bytes, sender: int, recipient: int | None) -> bytes:
+def release_head(run: bytes, sender: int, recipient: int | None) -> bytes:
     """The packed header of a release, a map of eight, up to the value of its index: the same in each of a sender's."""
     fields = {"v": VERSION, "run": run, "from": sender, "to": recipient, "kind": "release", "index": 0}
     packed: bytes = _pack(fields)
@@ -99,10 +99,23 @@ def _tail() -> re.Pattern[bytes]:
 _TAIL: Final = _tail().fullmatch
 
 
+def index_after(header: bytes, size: int) -> int | None:
+    """The index of a release whose header begins with a `release_head` of ``size`` bytes.
+
+    None where what follows it is not what `encode` writes for a release without a round that used few: `decode_header`
+    knows more. What is found here passes it too.
+    """
+    tail = _TAIL(header, size)
+    if tail is None:
+        return None
+    packed = tail[1]
+    return packed[0] if len(packed) == 1 else int.from_bytes(packed[1:])
+
+
 def encode(run: bytes, message: Message) -> tuple[bytes, bytes, bytes]:
     """The three parts of a message of run ``run`` (16 bytes)."""
     if isinstance(message, Release):
-        head = _release_head(run, message.sender, message.recipient)
+        head = release_head(run, message.sender, message.recipient)
         used = list(itertools.chain.from_iterable(message.used))
         header = b"".join((head, _pack(message.index), _ROUND, _pack(message.round), _USED, _pack(used)))
         return topic(message.sender, message.recipient), header, message.vector.astype("<f8", copy=False).tobytes()
@@ -225,7 +238,7 @@ class Receiver:
         self._seen = {j: bytearray(releases) for j in neighbours}
         self._heads: dict[bytes, tuple[int, bytes, int]] = {}
         for j in neighbours:
-            head = _release_head(run, j, None)
+            head = release_head(run, j, None)
             self._heads[topic(j)] = (j, head, len(head))
         self._newest = dict.fromkeys(neighbours, -1)
         self.repeated: set[int] = set()
@@ -294,10 +307,8 @@ class Receiver:
             sender, head, size = self._heads[begins]
             if len(body) != self._bytes or not header.startswith(head):
                 return None
-            tail = _TAIL(header, size)  # nothing near the limit of a header matches
-            if tail is not None:
-                packed = tail[1]
-                index = packed[0] if len(packed) == 1 else int.from_bytes(packed[1:])
+            index = index_after(header, size)  # nothing near the limit of a header has one
+            if index is not None:
                 return (sender, index, None, None, ()) if index < self._releases else None
             if len(header) > HEADER_LIMIT:
                 return None

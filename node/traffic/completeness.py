@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from node.traffic.documents import CaptureFigures
-from node.wire import Refused, decode_header, topic
+from node.wire import Refused, decode_header, index_after, release_head, topic
 
 Ranges = tuple[tuple[int, int | None], ...]
 """First and last index of each range, both included. The last is None while no `done` was received."""
@@ -185,6 +185,9 @@ class CaptureCounter:
         self._agents = None if agents is None else frozenset(agents)
         self._senders: dict[int, _Sender] = {a: _Sender(topic(a)) for a in sorted(self._agents or ())}
         self._redrawn: dict[tuple[int, int], None] = {}
+        self._heads: dict[bytes, tuple[int, _Sender, bytes]] = {}
+        if run is not None:
+            self._heads = {s.topic: (a, s, release_head(run, a, None)) for a, s in self._senders.items()}
         self.backwards: set[int] = set()
         self.refused: Counter[str] = Counter()
         self.frames = 0
@@ -209,6 +212,22 @@ class CaptureCounter:
         except Refused as refused:
             self.refused[refused.reason] += 1
             return None
+
+    def tally(self, parts: Sequence[bytes]) -> None:
+        """Count a frame as `count` does, whose fields are not needed: of most releases, for half of the time."""
+        known = self._heads.get(parts[0]) if len(parts) == 3 else None
+        if known is not None:
+            number, sender, head = known
+            header, body = parts[1], parts[2]
+            index = index_after(header, len(head)) if header.startswith(head) else None
+            if index is not None:
+                size = len(parts[0]) + len(header) + len(body)
+                self.frames += 1
+                self.bytes += size
+                sender.bytes += size
+                self._count_release(sender, number, index, parts)
+                return
+        self.count(parts)
 
     def _count(self, parts: Sequence[bytes]) -> dict[str, Any]:
         if len(parts) != 3:

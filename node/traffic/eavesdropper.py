@@ -252,7 +252,7 @@ class Eavesdropper:
                 self._oversized += 1
                 continue
             self._log.write(parts, self._epoch + received_ns)
-            self._counter.count(parts)
+            self._counter.tally(parts)
         self._now = time.monotonic()
         if frames:
             self._frame_at = self._now

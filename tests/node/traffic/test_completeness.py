@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgpack
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator_free.release import Release
 from node.hello import Hello, Receipt
 from node.traffic.completeness import CaptureCounter, in_words, judge
 from node.wire import encode, topic
@@ -166,3 +168,35 @@ def receipt(agent: int, starts: int, charged: int) -> tuple[bytes, bytes, bytes]
 def test_a_ledger_that_went_backwards_is_found_in_the_log(receipts: list[tuple[int, int]], back: bool) -> None:
     frames = [receipt(2, *counts) for counts in receipts]
     assert judge([hello(1), *frames], RUN, range(3)).backwards == ((2,) if back else ())
+
+
+_FRAMES = st.one_of(
+    st.builds(release, st.integers(0, 4), st.integers(0, 6), round=st.none() | st.integers(0, 6)).map(list),
+    st.builds(done, st.integers(0, 4), st.integers(-1, 6)).map(list),
+    st.builds(
+        lambda sender, index, used: list(encode(RUN, Release(sender, index, np.zeros(1), tuple(used)))),
+        st.integers(0, 4),
+        st.sampled_from([0, 127, 128, 255, 256, 65535, 65536, 2**32, 2**64 - 1]),
+        st.lists(st.tuples(st.integers(0, 300), st.integers(0, 2**64 - 1)), max_size=40),
+    ),
+    st.lists(st.binary(max_size=40), max_size=4),
+)
+
+
+@given(st.lists(st.tuples(_FRAMES, st.integers(0, 2), st.integers(0, 120), st.integers(0, 255)), max_size=12))
+def test_a_tally_is_the_count_without_the_fields(said: list[tuple[list[bytes], int, int, int]]) -> None:
+    """Of good frames, and of frames with one byte changed."""
+    counted, tallied = CaptureCounter(RUN, range(4)), CaptureCounter(RUN, range(4))
+    for frame, part, place, byte in said:
+        for one in (frame, _changed(frame, part, place, byte)):
+            counted.count(one)
+            tallied.tally(one)
+    assert tallied.verdict() == counted.verdict()
+    assert (tallied.bytes, tallied.done, tallied.complete) == (counted.bytes, counted.done, counted.complete)
+
+
+def _changed(frame: list[bytes], part: int, place: int, byte: int) -> list[bytes]:
+    if part >= len(frame) or place >= len(frame[part]):
+        return frame
+    old = frame[part]
+    return [*frame[:part], old[:place] + bytes([byte]) + old[place + 1 :], *frame[part + 1 :]]
