@@ -148,9 +148,12 @@ class Admm(Algorithm):
 
         nothing = LocalProblem(np.empty((0, 1)), np.empty(0), LOGISTIC, 0.0)
         own = {**learning, "agents": network.agents}
-        agent = cls(Setting(0, network.neighbours(0), network.weights_of(0), nothing, 1, updates, own))
-        penalties = np.tile(agent._penalties, (network.agents, 1))
-        return conditions(network, penalties, agent._theta, agent._rho).warnings
+        agents = [
+            cls(Setting(i, network.neighbours(i), network.weights_of(i), nothing, 1, updates, own))
+            for i in range(network.agents)
+        ]
+        penalties = np.stack([agent._penalties for agent in agents])
+        return conditions(network, penalties, agents[0]._theta, agents[0]._rho).warnings
 
     def _anchor(self) -> FloatArray:
         """The agent's own value in the penalty term: its last release."""

@@ -11,11 +11,18 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from coordinator_free.agent import Setting
 from coordinator_free.agents.admm.admm import Admm
+from coordinator_free.agents.admm.own_penalties import OwnPenaltySettings, with_own_penalties
+from coordinator_free.settings import Settings
 
 
 class ModifiedAdmm(Admm):
-    """One agent of M-ADMM; parameters as in `Admm`, with ``penalty_growth`` or ``penalties``, and ``theta``."""
+    """One agent of M-ADMM; parameters as in `OwnPenaltySettings`."""
 
     name: ClassVar[str] = "m-admm"
+    settings: ClassVar[type[Settings] | None] = OwnPenaltySettings
     varying_penalty: ClassVar[bool] = True
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(with_own_penalties(setting))

@@ -10,17 +10,24 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from coordinator_free.agent import Setting
 from coordinator_free.agents.admm.admm import AdmmError
 from coordinator_free.agents.admm.dual_perturbation import DualPerturbation
+from coordinator_free.agents.admm.own_penalties import OwnPenaltySettings, with_own_penalties
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation, jacobian_loss
+from coordinator_free.settings import Settings
 
 
 class PenaltyPerturbation(DualPerturbation):
-    """One agent of penalty perturbation; parameters as in `Admm`, mechanism "gamma-norm" or "gaussian"."""
+    """One agent of penalty perturbation; parameters: `OwnPenaltySettings`, mechanism "gamma-norm" or "gaussian"."""
 
     name: ClassVar[str] = "pp"
+    settings: ClassVar[type[Settings] | None] = OwnPenaltySettings
     varying_penalty: ClassVar[bool] = True
     adds_curvature: ClassVar[bool] = False
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(with_own_penalties(setting))
 
     def _perturbation(self, index: int) -> tuple[float, ObjectivePerturbation]:
         if self._largest_jacobian is not None or self._noise_in_objective is not ObjectivePerturbation:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from coordinator_free.agents.admm import own_penalties
 from coordinator_free.agents.averages import arrangement
 from coordinator_free.agents.personal import anchors, asynchronous
 from coordinator_free.agents.personal.coordinate_descent import CoordinateDescent
@@ -93,6 +94,8 @@ OWN: dict[str, Any] = {
     "penalty": 60.0,
     "penalty_growth": 1.5,
     "penalties": [1.0, 1.0, 1.0, 1.0],
+    "own_penalties": [60.0, 61.0, 62.0, 63.0],
+    "own_growths": [1.1, 1.2, 1.3, 1.4],
     "theta": 0.5,
     "regulariser": "shared",
     "pvp_form": "as_published",
@@ -197,7 +200,7 @@ def test_every_setting_that_an_algorithm_declares_is_read_in_its_code(name: str)
     kind = algorithm(name)
     ours = [parent for parent in kind.__mro__ if parent.__module__.startswith("coordinator_free.")]
     modules = {inspect.getmodule(parent) for parent in ours}
-    readers = (*modules, anchors, arrangement, asynchronous)
+    readers = (*modules, anchors, arrangement, asynchronous, own_penalties)
     text = "\n".join(inspect.getsource(module) for module in readers if module is not None)
     own = fields(own_settings(name))  # type: ignore[arg-type]
     assert [field.name for field in own if not re.search(rf"\b(own|self)\.{field.name}\b", text)] == []
