@@ -38,7 +38,7 @@ def test_the_plan_is_a_poisson_process_that_follows_from_the_seed_and_kills_nobo
         back[absence.agent] = absence.at + absence.away
 
 
-def test_who_never_comes_back_is_killed_once() -> None:
+def test_an_agent_that_never_comes_back_is_killed_once() -> None:
     plan = churn([3, 5, 8], 10.0, None, 1000.0, seed=1, event=0)
     assert sorted(absence.agent for absence in plan) == [3, 5, 8]
     assert all(absence.away is None for absence in plan)
@@ -72,19 +72,19 @@ def test_a_run_follows_the_plan_and_ends_where_it_would_have(tmp_path: Path) -> 
 
 
 @pytest.mark.processes
-def test_who_is_started_again_goes_on_with_what_a_neighbour_last_said_who_is_not_back_yet(tmp_path: Path) -> None:
-    """Agent 1 says hello while it waits for 2: agent 0 hears its model with that, or would take it for zero."""
+def test_a_restarted_agent_goes_on_with_the_last_model_of_a_neighbour_that_is_not_back_yet(tmp_path: Path) -> None:
+    """Agent 1 sends a hello while it waits for agent 2. Without it agent 0 would take the model of agent 1 for zero."""
     table, folder = descent(3), tmp_path / "path"
     table |= {"topology": {"kind": "path"}, "clock": {"rate": 20.0, "updates": 60}}
     kill = {"at": 1.0, "fault": "kill"}
-    events = [{**kill, "target": [0, 1], "restart": "200 ms"}, {**kill, "target": [2], "restart": "2 s"}]
+    events = [{**kill, "target": [0, 1], "restart": "200 ms"}, {**kill, "target": [2], "restart": "12 s"}]
     watch = ran(folder, {**table, "event": events})
     assert watch.failures == []
     [note] = final(folder, 0)["notes"]
     first = int(note.rpartition("restarted: goes on with index ")[2])
     back = [fault for fault in read_faults(folder) if fault["fault"] == "restart" and 2 in fault["agents"]]
     heard = releases_of(folder)
-    said_at, again = heard[0, first]
-    assert said_at < back[0]["time_ns"]
+    sent_at, again = heard[0, first]
+    assert sent_at < back[0]["time_ns"]
     assert 1 in dict(again.used)
     assert verify(folder).ok

@@ -65,15 +65,15 @@ def test_a_private_run_by_wrong_clocks_is_verified_and_costs_the_same(tmp_path: 
 
 @pytest.mark.processes
 @pytest.mark.slow
-def test_who_has_heard_all_there_will_be_to_hear_does_not_wait_for_its_clock(tmp_path: Path) -> None:
-    """Of two agents one would be done by its clock after 2.3 s, and the other after 5.0 s."""
+def test_an_agent_that_has_received_all_it_will_receive_does_not_wait_for_its_clock(tmp_path: Path) -> None:
+    """One of two agents is done by its clock after 9 s, and the other would be after 20 s."""
     changes: dict[str, dict[str, Any]] = {"data": {"agents": 2}, "topology": {"kind": "path"}, "run": {"seed": 7}}
     folder = tmp_path / "two"
-    watch = ran(folder, table(**changes, clock={"rate": 4.0, "updates": 12}))
+    watch = ran(folder, table(**changes, clock={"rate": 1.0, "updates": 12}))
     assert watch.failures == []
-    clock = list(itertools.islice(waits(7, 0, 4.0), 12))
+    clock = list(itertools.islice(waits(7, 0, 1.0), 12))
     times = [own_ns / 1e9 for own_ns, _ in read_journal(agent_folder(folder, 0) / "journal.bin")]
     assert len(times) == 12
     assert times[-1] - times[0] < sum(clock[1:]) - 1.0
-    assert times[2] - times[0] > 0.9 * sum(clock[1:3])
+    assert times[2] - times[0] > 0.5 * sum(clock[1:3])
     assert verify(folder).ok
