@@ -38,6 +38,15 @@ ITEMS = {
         *(f"Figure {k}" for k in range(1, 9)),
         *(f"Table {k}" for k in (1, 2)),
     ],
+    "004": [
+        *(f"Proposition {k}" for k in (1, 2)),
+        *(f"Theorem {k}" for k in (1, 2)),
+        *(f"Lemma {k}" for k in (1, 2, 3)),
+        *(f"Remark {k}" for k in (1, 2, 3, 4)),
+        *(f"Figure {k}" for k in (1, 2, 3, 4)),
+        *(f"Section {k}" for k in ("2.1", "6")),
+        *("Appendix B", "Table 1", "Eq. (2)"),
+    ],
 }
 """What the first columns of a page must name."""
 SMALL = {

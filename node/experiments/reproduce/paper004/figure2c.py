@@ -27,7 +27,7 @@ from node.experiments.trial import Trial
 
 BUDGETS = (1.0, 0.5, 0.15)
 WARM, DESCENT = "warm start and descent", "descent"
-PRINTED_UPDATES = {WARM: dict.fromkeys(BUDGETS, 1), DESCENT: dict.fromkeys(BUDGETS, 1)}
+PRINTED_UPDATES = {WARM: dict.fromkeys(BUDGETS, 10), DESCENT: dict.fromkeys(BUDGETS, 1)}
 COMPARED = (
     (PUBLISHED, WARM),
     (PUBLISHED, DESCENT),
