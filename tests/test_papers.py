@@ -38,6 +38,14 @@ ITEMS = {
         *(f"Figure {k}" for k in range(1, 9)),
         *(f"Table {k}" for k in (1, 2)),
     ],
+    "003": [
+        "Algorithm 1",
+        *(f"Definition {k}" for k in (1, 2)),
+        *(f"Theorem {k}" for k in (1, 2, 3)),
+        "Remark 1",
+        "Table 1",
+        *(f"Figure {k}" for k in range(1, 17)),
+    ],
     "004": [
         *(f"Proposition {k}" for k in (1, 2)),
         *(f"Theorem {k}" for k in (1, 2)),
@@ -51,6 +59,7 @@ ITEMS = {
 """What the first columns of a page must name."""
 SMALL = {
     "adult": ("data.agents=3", "clock.updates=4"),
+    "breast": ("learning.local_steps=5",),
     "movielens": ("topology.neighbours=4", "data.dimension=4", "clock.updates=3"),
     "schools": ("clock.updates=3",),
     "synthetic": ("data.agents=8", "clock.updates=3"),
@@ -105,7 +114,7 @@ def run_of(example: str, folder: Path) -> Path:
     path = folder / "runs" / example
     if not path.exists():
         overrides = small(example, ())
-        if not example.startswith(("schools", "synthetic")):
+        if not example.startswith(("breast", "schools", "synthetic")):
             overrides.append(f"data.path={data(folder, example.startswith('movielens'))}")
         deal_run(load(ROOT / "examples" / f"{example}.toml", overrides), path)
         run_twin(path)
