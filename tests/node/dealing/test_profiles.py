@@ -176,6 +176,21 @@ def test_another_run_in_the_same_folder_has_no_room(tmp_path: Path) -> None:
         deal_run(from_table(table()), tmp_path / "run", force=True)
 
 
+def test_a_run_on_a_ledger_with_room_is_charged_for_its_own_profile(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    deal_run(from_table(table()), folder)
+    deal_run(from_table(table(privacy__epsilon=0.4, topology__share=0.5)), folder, force=True)
+    run_twin(folder)
+    own = charged_as(read_run(folder).run.hex())
+    with LedgerFile.read(agent_folder(folder, 0) / "ledger.jsonl", None) as ledger:
+        runs = [charge.run for charge in ledger.charges()]
+    assert len({run for run in runs if run.endswith("-profile")}) == 2
+    assert runs[1] == own  # the second run's profile, before its releases
+    mechanisms = [charge.mechanism for charge in ledger.charges() for _ in range(charge.count)]
+    assert 0.4 < total(mechanisms, 1e-3).epsilon <= 1.0
+    assert verify(folder).ok
+
+
 def test_nothing_is_drawn_by_a_look() -> None:
     looked = prepare(from_table(table()))
     assert looked.profiles is not None

@@ -19,7 +19,7 @@ from node.configuration.refusals import ConfigurationError
 from node.dealing import folder as dealing
 from node.dealing.bought import bought
 from node.dealing.folder import deal_run
-from node.dealing.reservation import note_figures
+from node.dealing.reservation import note_figures, reserve_again
 from node.folder.ledger import LedgerFile
 from node.folder.registry import Registry, settle
 from node.folder.run import read_run
@@ -331,3 +331,25 @@ def test_where_the_data_cannot_be_written_the_registry_lies_beside_the_runs(
     found = dealt(tmp_path / "a", table(file))
     assert found["registry"] == str(tmp_path / "data.spent")
     assert any("data.registry" in warning for warning in read_run(tmp_path / "a").manifest.warnings)
+
+
+def test_a_profile_is_among_what_a_run_reserves_and_what_it_has_spent(file: Path, tmp_path: Path) -> None:
+    learned = {"topology": {"kind": "private-similarity", "neighbours": 2, "share": 0.3}}
+    folder = tmp_path / "learned"
+    dealt(folder, table(file, **learned))
+    run = read_run(folder).run.hex()
+    reserved = registry_of(file).entry(run)
+    assert reserved is not None
+    assert [sum(part.costs.values()) for part in reserved.parts if part.costs is not None] == [6] * 4
+    charge(folder, 2)
+    settle(folder)
+    spent = registry_of(file).entry(run)
+    assert spent is not None
+    assert spent.settled
+    assert [sum(part.costs.values()) for part in spent.parts if part.costs is not None] == [3] * 4
+    more = dealt(tmp_path / "more", table(file))
+    assert [run["run"] for run in more["earlier_runs"]] == ["learned"]
+    reserve_again(folder, from_table(table(file, **learned)))
+    again = registry_of(file).entry(run)
+    assert again is not None
+    assert [part.costs for part in again.parts] == [part.costs for part in reserved.parts]

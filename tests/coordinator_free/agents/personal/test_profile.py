@@ -67,18 +67,17 @@ def test_no_noise_is_shared_with_a_release() -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "epsilon", "delta"),
+    ("family", "epsilon", "delta", "share", "releases"),
     [
-        ("gaussian", 1.0, 1e-3),
-        ("gaussian", 0.05, 0.0067),
-        ("gaussian", 20.0, 1e-8),
-        ("laplace", 1.0, 1e-3),
-        ("laplace", 1.0, 0.0),
-        ("gamma-norm", 2.0, 1e-4),
+        ("gaussian", 1.0, 1e-3, 0.05, 40),
+        ("gaussian", 0.05, 0.0067, 0.5, 1),
+        ("gaussian", 20.0, 1e-8, 0.5, 40),
+        ("laplace", 1.0, 1e-3, 0.05, 40),
+        ("laplace", 1.0, 1e-3, 0.5, 1),
+        ("laplace", 1.0, 0.0, 0.5, 40),
+        ("gamma-norm", 2.0, 1e-4, 0.05, 1),
     ],
 )
-@pytest.mark.parametrize("share", [0.05, 0.5])
-@pytest.mark.parametrize("releases", [1, 40])
 def test_both_parts_stay_within_the_budget_and_use_it(
     family: str, epsilon: float, delta: float, share: float, releases: int
 ) -> None:
