@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from node.traffic.packet_files import Packet, PacketFile, PacketFileError
 from node.traffic.zmtp import ETHERNET, RAW_IP
 from tests.helpers.clusters import ran, table
+from tests.helpers.command import answered
+from tests.helpers.own_network import in_own_network
 from tests.helpers.traffic_logs import assert_the_eavesdroppers_log
 
 SECOND = 10**9
@@ -178,27 +180,32 @@ class Recorder:
         return self._packets
 
 
+def packets_of_a_run(folder: Path) -> list[Packet]:
+    recorder = Recorder()
+    try:
+        assert ran(folder, table(network={"transport": "tcp"})).failures == []
+    finally:
+        captured = recorder.end()
+    return captured
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="capturing needs root")
 @pytest.mark.processes
 @pytest.mark.slow
 def test_what_was_captured_of_a_run_is_the_eavesdroppers_log_from_either_file(tmp_path: Path) -> None:
-    recorder = Recorder()
-    try:
-        watch = ran(tmp_path / "run", table(network={"transport": "tcp"}))
-    finally:
-        captured = recorder.end()
-    assert watch.failures == []
+    captured = in_own_network(lambda: packets_of_a_run(tmp_path / "run"))
     for name, data in (("pcap", pcap(captured)), ("pcapng", pcapng(captured))):
         (tmp_path / name).write_bytes(data)
         log = tmp_path / f"{name}.mcap"
-        command = [sys.executable, "-m", "node.cli", "wiretap", "--pcap", str(tmp_path / name), "--log", str(log)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        arguments = ["wiretap", "--pcap", str(tmp_path / name), "--log", str(log)]
+        done = answered(*arguments)
         assert done.returncode == 0, done.stderr
         assert_the_eavesdroppers_log(log, tmp_path / "run")
         log.unlink()
         narrow = ["bash", "-c", 'ulimit -f 16; exec "$@"', "bash"]
-        done = subprocess.run([*narrow, *command], capture_output=True, text=True, check=False)
-        assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
+        command = [*narrow, sys.executable, "-m", "node.cli", *arguments]
+        refused = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (refused.returncode, len(refused.stderr.splitlines())) == (1, 1), refused.stderr
         assert not log.exists()
 
 
@@ -206,8 +213,7 @@ def test_what_cannot_be_captured_leaves_no_log(tmp_path: Path) -> None:
     log = tmp_path / "overheard.mcap"
     (tmp_path / "none").write_bytes(b"no capture")
     for source in (["--pcap", str(tmp_path / "none")], ["--interface", "no-such-interface"]):
-        command = [sys.executable, "-m", "node.cli", "wiretap", *source, "--log", str(log)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = answered("wiretap", *source, "--log", log)
         assert done.returncode == 2
         assert len(done.stderr.splitlines()) == 1
         assert not log.exists()

@@ -18,6 +18,7 @@ from node.traffic.format import Event
 from node.traffic.reader import TrafficLogReader
 from node.traffic.zmtp import ETHERNET, LINUX_COOKED, LINUX_COOKED_2, RAW_IP, Address, Wiretap, Zmtp
 from tests.helpers.clusters import AGENTS, ran, table
+from tests.helpers.own_network import in_own_network
 from tests.helpers.traffic_logs import assert_the_eavesdroppers_log, run_id
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="capturing needs root")
@@ -45,7 +46,7 @@ def captured(folder: Path, network: dict[str, object]) -> tuple[Path, str, int]:
 @needs_root
 @pytest.mark.processes
 def test_without_keys_it_is_the_eavesdroppers_log_frame_for_frame(tmp_path: Path) -> None:
-    log, words, status = captured(tmp_path, {})
+    log, words, status = in_own_network(lambda: captured(tmp_path, {}))
     assert status == 0, words
     assert_the_eavesdroppers_log(log, tmp_path / "run")
 
@@ -53,7 +54,7 @@ def test_without_keys_it_is_the_eavesdroppers_log_frame_for_frame(tmp_path: Path
 @needs_root
 @pytest.mark.processes
 def test_with_keys_it_holds_sizes_and_times_alone_and_says_so(tmp_path: Path) -> None:
-    log, words, status = captured(tmp_path, {"encryption": True})
+    log, words, status = in_own_network(lambda: captured(tmp_path, {"encryption": True}))
     assert status == 0, words
     assert "only size and time are known" in words
     items = list(TrafficLogReader(log).items())
