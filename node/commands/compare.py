@@ -42,7 +42,7 @@ def compare(
 ) -> None:
     """Compare configurations of one task at equal total (epsilon, delta): mean, deviation, gain over learning alone.
 
-    Example: sottovoce compare examples/schools.toml examples/schools-no-privacy.toml --seeds 5
+    Example: sottovoce compare examples/schools-coordinate-descent.toml examples/schools-no-privacy.toml --seeds 5
     """
     from rich.console import Console
 

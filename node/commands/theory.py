@@ -39,7 +39,7 @@ def theory(
     For each bound: as published and as true, its constants, those that the paper leaves open, and for a run whether
     the bound held.
 
-    Example: sottovoce theory examples/schools.toml --out theory
+    Example: sottovoce theory examples/schools-coordinate-descent.toml --out theory
     """
     from rich.console import Console
 

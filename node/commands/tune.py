@@ -50,7 +50,7 @@ def tune(
     shape, other data on a part of the training rows. The result is scored once more on instances or splits that the
     search did not see.
 
-    Example: sottovoce tune examples/schools.toml --only learning.mu --only learning.finish_mu
+    Example: sottovoce tune examples/schools-coordinate-descent.toml --only learning.mu --only learning.finish_mu
     """
     from rich.console import Console
 
