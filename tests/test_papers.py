@@ -38,6 +38,11 @@ ITEMS = {
         *(f"Figure {k}" for k in range(1, 9)),
         *(f"Table {k}" for k in (1, 2)),
     ],
+    "001": [
+        *("Algorithm 1", "Definition 4.1", "Lemma 3.1", "Theorem 3.1", "Theorem 3.2", "Theorem 4.1"),
+        *(f"Figure {k}" for k in ("1a", "1b", "2a", "2b", "2c", "2d", "3", "4")),
+        *(f"Section {k}" for k in ("6.1", "6.2", "6.3")),
+    ],
     "003": [
         "Algorithm 1",
         *(f"Definition {k}" for k in (1, 2)),
