@@ -28,6 +28,8 @@ MOST_STEPS = 1_000_000
 """More cannot be composed precisely in float64."""
 _REACH = 9.0
 """Deviations of the noise; what lies beyond is booked as an infinite loss."""
+_LARGEST = 20.0
+"""Gaussian parameter of one release; beyond it exponentials of losses are no float64."""
 _CELLS = 16.0
 """Cells in one deviation of one step's loss. Connecting the dots adds a sixth of a squared cell to its variance."""
 
@@ -46,6 +48,11 @@ def random_record_epsilon(multiplier: float, records: int, steps: int, delta: fl
     delta
         Between 0 and 1.
 
+    Returns
+    -------
+    float
+        An upper bound; infinity where there is next to no noise.
+
     Raises
     ------
     ValueError
@@ -54,7 +61,9 @@ def random_record_epsilon(multiplier: float, records: int, steps: int, delta: fl
     if steps > MOST_STEPS:
         raise ValueError(f"{steps} steps: at most {MOST_STEPS} can be accounted for")
     rate, mu = 1.0 / records, 1.0 / multiplier
-    width = rate * math.sqrt(math.expm1(min(mu * mu, 50.0))) / _CELLS
+    if mu > _LARGEST:
+        return math.inf
+    width = min(rate * math.sqrt(math.expm1(mu * mu)), mu) / _CELLS
     return composed_epsilon([(step_losses(mu, rate, width), steps)], delta)
 
 

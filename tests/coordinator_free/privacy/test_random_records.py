@@ -46,5 +46,9 @@ def test_many_steps_cost_like_a_gaussian_release_and_half_the_noise_more_than_tw
         found = random_record_epsilon(multiplier, 546, 546**2, 1e-3)
         assert limit < found < 1.06 * limit
         assert random_record_epsilon(multiplier / 2.0, 546, 546**2, 1e-3) > 2.0 * found
+    assert random_record_epsilon(0.01, 10, 1, 1e-3) == math.inf, "next to no noise"
+    for multiplier in (0.06, 0.2, 1.0):
+        exact = gaussian_epsilon(1.0 / multiplier, 1e-3)
+        assert exact <= random_record_epsilon(multiplier, 1, 1, 1e-3) <= 1.1 * exact
     with pytest.raises(ValueError, match="at most 1000000"):
         random_record_epsilon(1.0, 10, 2_000_000, 1e-3)

@@ -188,7 +188,7 @@ def test_a_bounded_regulariser_does_not_satisfy_the_condition() -> None:
 def test_a_squared_error_through_a_sigmoid_satisfies_it_with_a_quadratic_regulariser() -> None:
     """One record, lambda = 0.02: not convex, and no stationary point but the minimum."""
     problem = LocalProblem(np.array([[1.0]]), np.array([1.0]), SIGMOID_SQUARED, 0.02)
-    models = [np.array([w]) for w in np.linspace(-40.0, 40.0, 8_001)]
+    models = [np.array([w]) for w in np.linspace(-40.0, 40.0, 1_601)]
     curved = [float(problem.hessian(model)[0, 0]) for model in models]
     assert min(curved) < -0.05
     least = problem.value(problem.minimiser())
