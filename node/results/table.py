@@ -17,6 +17,7 @@ from coordinator_free.privacy.observers import FARTHEST
 from node.folder.endings import failure_lines
 from node.folder.spending import SpentEpsilon
 from node.results.details import Details, read_details
+from node.results.gain import without_gain
 from node.results.labels import LABELS
 from node.results.results import NetworkCounts, Results
 
@@ -112,7 +113,7 @@ def caption(details: Details) -> str | None:
 
 
 def _notes(results: Results, details: Details) -> list[str]:
-    notes = []
+    notes = without_gain(results, details)
     if details.private:
         if results.together is not None and algorithm(results.algorithm).releases_its_model:
             notes.append("together: each agent's last release, noise and all.")

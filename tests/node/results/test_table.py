@@ -15,6 +15,7 @@ from rich.console import Console
 from node.drawing import png, spans_decades
 from node.folder.manifest import RunFolderError
 from node.results.details import Details
+from node.results.gain import without_gain
 from node.results.labels import LABELS
 from node.results.pictures import convergence_figure, gain_figure
 from node.results.results import Results
@@ -253,3 +254,18 @@ def test_a_narrow_terminal_shows_whole_numbers(private_run: Path, width: int, qu
     assert results.alone is not None
     assert f"{results.alone.mean:.3f}" in text
     assert ("the columns by dataset size need" in " ".join(text.split())) is not quarters
+
+
+def test_a_run_that_gained_nothing_says_what_to_change(private_run: Path) -> None:
+    results, details = documents(private_run)
+    alone, finish = results["alone"]["mean"], results["finish"]
+    results["finish"] = {**finish, "mean": 0.9 * alone}
+    assert without_gain(*typed(results, details)) == []
+    results["finish"] = {**finish, "mean": alone}
+    told = without_gain(*typed(results, details))
+    assert told[0].startswith("no gain: the free finish is no better than agents alone")
+    assert any("sottovoce budget" in line for line in told)
+    assert any("masked-sum" in line for line in told)
+    assert "no gain: the free finish" in printed(results, details)
+    results["finish"] = None
+    assert any("learning.finish = true" in line for line in without_gain(*typed(results, details)))
