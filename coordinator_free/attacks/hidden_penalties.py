@@ -11,6 +11,8 @@ cannot find the last record while the penalties are private. Both cases of the c
 Rules that hold here:
 - The observer knows the dual step: neighbours must agree on it, so it is no agent's secret.
 - The scale of the noise is public: a ledger's charges follow from public numbers.
+- How a determinant depends on the penalty is taken from the recorded release, whose Hessian is near that of a
+  trial's; its value at the start of the fit is exact.
 - A run whose penalties do not grow geometrically is fitted with the nearest ones that do. Any score gives a valid lower
   bound of epsilon.
 """
@@ -115,8 +117,9 @@ def scores(
         traces = [_Traces.of(worlds, h, rounds, terms, releases) for h in (0, 1)]
         if starts is None:
             starts = [_start(trace) for trace in traces]
-        first, second = (_fit(trace, start) for trace, start in zip(traces, starts, strict=True))
-        fitted[world, part] = first - second
+        for h, sign in ((0, 1.0), (1, -1.0)):
+            exact = _determinants(worlds, h, terms, releases, traces[h], starts[h])
+            fitted[world, part] += sign * (_fit(traces[h], starts[h]) + exact)
     return (known[0], known[1]), (fitted[0], fitted[1])
 
 
@@ -125,8 +128,8 @@ class _Traces:
     """What the likelihood of a schedule needs of n trials of T rounds, if the records are those of one world.
 
     The noise of a round is -(base + eta u): ``squares`` hold |base|^2, base . u and |u|^2, shape (3, T, n). The Hessian
-    has the eigenvalues ``bent`` + 2 eta ``degree``, (T, n, d). ``scales`` of the noise (T,); its log density is
-    -|e|^2 / (2 scale^2) where it is ``gaussian``, else -|e| / scale.
+    at the recorded release has the eigenvalues ``bent`` + 2 eta ``degree``, (T, 1, d).
+    ``scales`` of the noise (T,); its log density is -|e|^2 / (2 scale^2) where it is ``gaussian``, else -|e| / scale.
     """
 
     squares: FloatArray
@@ -152,7 +155,7 @@ class _Traces:
             base = (worlds.capacity / problem.records) * (slopes @ problem.x) + t.rest * f + t.dual
             u = 2.0 * t.degree * f - t.towards
             squares.append([np.square(base).sum(axis=1), (base * u).sum(axis=1), np.square(u).sum(axis=1)])
-            bent.append(np.linalg.eigvalsh(worlds.hessians(world, t.rest, f)))
+            bent.append(np.linalg.eigvalsh(worlds.hessians(world, t.rest, t.release.vector[None, :])))
         mechanisms = [r.mechanism for r in rounds]
         return cls(
             np.array(squares).transpose(1, 0, 2),
@@ -194,7 +197,7 @@ def _schedules(line: FloatArray, rounds: int) -> FloatArray:
 
 def _start(traces: _Traces) -> FloatArray:
     """Where to begin, shape (2,): the best schedule of a grid for one trial."""
-    one = _Traces(traces.squares[:, :, :1], traces.bent[:, :1], traces.degree, traces.scales, traces.gaussian)
+    one = _Traces(traces.squares[:, :, :1], traces.bent, traces.degree, traces.scales, traces.gaussian)
     unit = float(np.log(np.median(one.bent) / (2.0 * one.degree)))
     slopes = _STARTS[1] if traces.rounds > 1 else np.zeros(1)
     firsts, growths = np.meshgrid(unit + _STARTS[0], slopes, indexing="ij")
@@ -205,6 +208,24 @@ def _start(traces: _Traces) -> FloatArray:
         if value > best[0]:
             best = value, line
     return np.asarray(best[1])
+
+
+def _determinants(
+    worlds: Worlds,
+    world: int,
+    terms: Sequence[Terms],
+    releases: Sequence[FloatArray],
+    traces: _Traces,
+    start: FloatArray,
+) -> FloatArray:
+    """What the logarithms of the trials' determinants have beyond those of the recorded releases, shape (n,)."""
+    beyond = np.zeros(len(releases[0]))
+    penalties = np.exp(_schedules(start[:, None], len(terms)))[:, 0]
+    for t, f, bent, eta in zip(terms, releases, traces.bent, penalties, strict=True):
+        pull = 2.0 * eta * t.degree
+        exact = np.linalg.slogdet(worlds.hessians(world, t.rest + pull, f))[1]
+        beyond += exact - float(np.log(bent + pull).sum())
+    return beyond
 
 
 def _fit(traces: _Traces, start: FloatArray) -> FloatArray:
