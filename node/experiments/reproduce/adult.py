@@ -81,6 +81,7 @@ def method(name: str, reading: str, alpha: float) -> dict[str, Any]:
     return common | {
         "learning.pvp_form": "own-release",
         "learning.penalty": 0.875,
+        "clock.updates": 20,
         "privacy.mechanism": "gaussian",
     }
 

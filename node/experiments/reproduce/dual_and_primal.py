@@ -30,7 +30,7 @@ from node.experiments.reproduce.adult import (
     method,
     over_rounds,
 )
-from node.experiments.reproduce.figure import PUBLISHED, TRULY, Figure, Reproduction, Request, Setting
+from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, Figure, Reproduction, Request, Setting
 
 LOSS_OFF_SCALE = 3.0
 """Losses above it are drawn at the edge: a run that diverges would hide all others."""
@@ -38,11 +38,16 @@ MEANING = {PUBLISHED: "alpha is claimed for each round", TRULY: "alpha is the to
 NOTES = [
     "Rows: adult.data, 30,162 people without missing values; test: adult.test. Columns are scaled by public bounds, "
     "rows to L2 norm at most 1; the paper divides columns by their maxima (--set data.as_published=true).",
-    "Neither eta nor the number of rounds to the figures is printed in 000 and 002: eta = 0.5 as in 001, fewer rounds "
-    "than 100 by default; --set clock.updates=100 for as many.",
+    "eta is not printed in 000 and 002: 0.5 as in 001. As published and for the control without privacy (ADMM with "
+    "rho = 1e-10) there are 100 rounds; truly private, where all rounds share alpha, 5 of DVP and 20 of PVP.",
     f"Losses above {LOSS_OFF_SCALE:g} are drawn at {LOSS_OFF_SCALE:g}; {MAJORITY}.",
 ]
 Measure = Callable[[Run], float]
+ROUNDS = 100
+"""Of a run as published, and of the control."""
+LOSS_LIMIT = 0.135
+"""The paper's c3, above which a model is not accurate."""
+CONTROL = {"learning.algorithm": "admm", "learning.rho": 1e-10, "privacy.mechanism": "none"}
 
 
 class Sweep:
@@ -50,10 +55,11 @@ class Sweep:
 
     def __init__(self, figure: Figure, request: Request, settings: Sequence[Setting]) -> None:
         self.runs: dict[tuple[str, str, float], list[Run]] = defaultdict(list)
+        self.control: list[Run] = []
         found: list[Baseline] = []
         for setting, _, trial in request.trials(settings, request.runs(figure.runs)):
             found = found or [baseline(trial)]
-            self.runs[setting.key].append(judged(trial))
+            (self.control if setting.key[1] == OPEN else self.runs[setting.key]).append(judged(trial))
         self.base = found[0]
         self.methods = list(dict.fromkeys(name for name, _, _ in self.runs))
 
@@ -78,7 +84,19 @@ class Sweep:
             }
             for (name, reading, alpha), averages in by_method(self.runs).items()
         ]
-        return rows + self.base.rows(list(rows[0]), **{"alpha is": ""})
+        control = {"method": "ADMM", "reading": OPEN, "alpha is": "", **by_method({0: self.control})[0]}
+        control["true total"] = None
+        return [*rows, dict.fromkeys(rows[0]) | control, *self.base.rows(list(rows[0]), **{"alpha is": ""})]
+
+    @property
+    def control_losses(self) -> FloatArray:
+        """The control's loss by round, the mean over its runs."""
+        return np.asarray(np.mean([run.losses for run in self.control], axis=0))
+
+    @property
+    def losses(self) -> list[tuple[str, float]]:
+        """The losses of the baselines and of the control at its end, as the horizontal lines of a chart."""
+        return [("no privacy, ADMM", float(self.control_losses[-1])), *self.base.levels]
 
     def findings(self) -> list[str]:
         """What became of each method and reading against the majority class and an agent alone."""
@@ -124,8 +142,19 @@ def _error(run: Run) -> float:
     return run.error
 
 
+def _at(run: Run, round_: int) -> float:
+    """The loss of the round with this number, counted from 1, or of the last one."""
+    return float(run.losses[min(round_, len(run.losses)) - 1])
+
+
 def _shown(values: Any) -> FloatArray:
     return np.minimum(np.asarray(values, dtype=np.float64), LOSS_OFF_SCALE)
+
+
+def _below(meaning: str, series: Sequence[Series]) -> str:
+    """The line below a title; it says where losses are cut."""
+    cut = any(y >= LOSS_OFF_SCALE for line in series for y in line.y)
+    return f"{meaning}; losses above {LOSS_OFF_SCALE:g} are drawn at {LOSS_OFF_SCALE:g}" if cut else meaning
 
 
 # --- three views -----------------------------------------------------------------------------------------------------
@@ -135,25 +164,21 @@ def _convergence(figure: Figure, request: Request, settings: list[Setting]) -> R
     """Loss by round, one panel a reading."""
     sweep = Sweep(figure, request, settings)
     lines = list(dict.fromkeys((name, alpha) for name, _, alpha in sweep.runs))
-    panels = [
-        Panel(
-            f"Loss by round, {reading}",
-            below,
-            "round",
-            [
-                over_rounds(
-                    f"{name.upper()}, alpha {alpha:g}",
-                    _shown(np.mean([run.losses for run in runs], axis=0)),
-                    lines.index((name, alpha)),
-                    dashed=reading == PUBLISHED,
-                )
-                for (name, which, alpha), runs in sweep.runs.items()
-                if which == reading
-            ],
-            levels=sweep.base.levels,
-        )
-        for reading, below in MEANING.items()
-    ]
+    panels = []
+    for reading, meaning in MEANING.items():
+        series = [
+            over_rounds(
+                f"{name.upper()}, alpha {alpha:g}",
+                _shown(np.mean([run.losses for run in runs], axis=0)),
+                lines.index((name, alpha)),
+                dashed=reading == PUBLISHED,
+            )
+            for (name, which, alpha), runs in sweep.runs.items()
+            if which == reading
+        ]
+        series.append(over_rounds("no privacy, ADMM", _shown(sweep.control_losses), len(lines)))
+        title, below = f"Loss by round, {reading}", _below(meaning, series)
+        panels.append(Panel(title, below, "round", series, levels=sweep.base.levels))
     return figure.shown(sweep.rows, sweep.findings(), NOTES, panels)
 
 
@@ -163,44 +188,53 @@ def _trade_off(
     settings: list[Setting],
     *,
     printed: tuple[float, float],
+    rounds: Sequence[int],
     errors: bool,
 ) -> Reproduction:
-    """Loss over alpha at the last round, the fitted L_acc, and the optimal design of Definition 3."""
+    """Loss over alpha at some rounds, L_acc fitted to the last, and the optimal design of Definition 3."""
     sweep = Sweep(figure, request, settings)
     findings, panels, utility = sweep.findings(), [], Utility()
-    for reading, below in MEANING.items():
-        losses = sweep.over_alpha(sweep.methods[0], reading, _last)
-        alphas = list(losses)
+    for reading, meaning in MEANING.items():
         finding, fitted = _fitted(sweep, reading, printed)
-        findings.append(finding)
-        privacy = [utility.value(alpha) for alpha in alphas]
-        series = [
-            Series("measured", alphas, _shown(list(losses.values())).tolist(), dashed=reading == PUBLISHED),
-            *fitted,
-            Series("utility of privacy, Eq. 29", alphas, privacy, colour=2),
-        ]
-        panels.append(Panel(f"Trade-off, {reading}", below, "alpha", series, levels=sweep.base.levels))
+        findings += finding
+        for round_ in rounds:
+            losses = sweep.over_alpha(sweep.methods[0], reading, partial(_at, round_=round_))
+            alphas, last = list(losses), round_ == rounds[-1]
+            series = [
+                Series("measured", alphas, _shown(list(losses.values())).tolist(), dashed=reading == PUBLISHED),
+                *(fitted if last else ()),
+                Series("utility of privacy, Eq. 29", alphas, [utility.value(alpha) for alpha in alphas], colour=2),
+            ]
+            at = "at the last round" if last else f"at round {round_}"
+            panels.append(
+                Panel(f"Trade-off {at}, {reading}", _below(meaning, series), "alpha", series, levels=sweep.losses)
+            )
     if errors:
         panels += _final_panels(sweep, "error")
     return figure.shown(sweep.rows, findings, NOTES, panels)
 
 
-def _fitted(sweep: Sweep, reading: str, printed: tuple[float, float]) -> tuple[str, list[Series]]:
-    """A finding on the curve that fits the last losses and on its optimal design, and the curve where there is one."""
+def _fitted(sweep: Sweep, reading: str, printed: tuple[float, float]) -> tuple[list[str], list[Series]]:
+    """Findings on the curve that fits the last losses and on its optimal designs, and the curve where there is one."""
     every = [(alpha, run.last) for (_, which, alpha), runs in sweep.runs.items() if which == reading for run in runs]
     alphas = np.array([alpha for alpha, _ in every])
     try:
         curve = fit(alphas, np.array([loss for _, loss in every]))
         design = optimal(curve, Utility(), alpha_low=float(alphas[0]))
     except DesignError as error:
-        return f"{reading}: no curve is fitted: {error}.", []
-    finding = (
+        return [f"{reading}: no curve is fitted: {error}."], []
+    findings = [
         f"{reading}: fitted L_acc = {curve.c4:.3g} exp(-{curve.c5:.3g} alpha) + {curve.c6:.3g} (the paper: "
         f"c4 = {printed[0]:g}, c5 = {printed[1]:g}); optimal alpha {design.alpha:.3g}"
         + ("." if design.interior else ", at a limit: the trade-off has no optimum of its own.")
-    )
+    ]
+    try:
+        limited = optimal(curve, Utility(), alpha_low=float(alphas[0]), loss_limit=LOSS_LIMIT)
+        findings.append(f"{reading}: with the paper's limit c3 = {LOSS_LIMIT:g}: optimal alpha {limited.alpha:.3g}.")
+    except DesignError as error:
+        findings.append(f"{reading}: with the paper's limit c3 = {LOSS_LIMIT:g} there is no design: {error}.")
     grid = np.linspace(float(alphas[0]), float(alphas[-1]), 60).tolist()
-    return finding, [Series("fitted L_acc", grid, _shown([curve.loss(a) for a in grid]).tolist(), colour=1)]
+    return findings, [Series("fitted L_acc", grid, _shown([curve.loss(a) for a in grid]).tolist(), colour=1)]
 
 
 def _final(figure: Figure, request: Request, settings: list[Setting], *, measure: str) -> Reproduction:
@@ -210,15 +244,18 @@ def _final(figure: Figure, request: Request, settings: list[Setting], *, measure
 
 
 def _final_panels(sweep: Sweep, measure: str) -> list[Panel]:
-    of, levels = (_last, sweep.base.loss) if measure == "loss" else (_error, sweep.base.error)
+    of, levels = (_last, sweep.losses) if measure == "loss" else (_error, list(sweep.base.error.items()))
+    if measure == "error":
+        levels = [("no privacy, ADMM", float(np.mean([run.error for run in sweep.control]))), *levels]
     panels = []
-    for reading, below in MEANING.items():
+    for reading, meaning in MEANING.items():
         series = []
         for colour, name in enumerate(sweep.methods):
             values = sweep.over_alpha(name, reading, of)
             shown = _shown(list(values.values())).tolist()
             series.append(Series(name.upper(), list(values), shown, colour=colour, dashed=reading == PUBLISHED))
-        panels.append(Panel(f"Final {measure}, {reading}", below, "alpha", series, levels=list(levels.items())))
+        below = _below(meaning, series)
+        panels.append(Panel(f"Final {measure}, {reading}", below, "alpha", series, levels=levels))
     return panels
 
 
@@ -226,11 +263,15 @@ def _final_panels(sweep: Sweep, measure: str) -> list[Panel]:
 
 
 def _settings(request: Request, methods: Sequence[str], alphas: Sequence[float]) -> list[Setting]:
+    table = census(updates=ROUNDS)
     return [
-        Setting((name, reading, alpha), census(), ADULT | method(name, reading, alpha))
-        for name in methods
-        for reading in (PUBLISHED, TRULY)
-        for alpha in request.few(alphas)
+        *(
+            Setting((name, reading, alpha), table, ADULT | method(name, reading, alpha))
+            for name in methods
+            for reading in (PUBLISHED, TRULY)
+            for alpha in request.few(alphas)
+        ),
+        Setting(("admm", OPEN, None), table, ADULT | CONTROL),
     ]
 
 
@@ -241,14 +282,23 @@ def convergence(name: str, title: str, paper: str, methods: Sequence[str], alpha
 
 
 def trade_off(
-    name: str, method: str, alphas: Sequence[float], printed: tuple[float, float], *, errors: bool = False
+    name: str,
+    method: str,
+    alphas: Sequence[float],
+    printed: tuple[float, float],
+    rounds: Sequence[int],
+    *,
+    errors: bool = False,
 ) -> Figure:
-    """A figure of loss and privacy over alpha; ``printed`` are the paper's c4 and c5, ``errors`` adds their panels."""
+    """A figure of loss and privacy over alpha; ``printed`` are the paper's c4 and c5, ``errors`` adds their panels.
+
+    ``rounds`` are those that are drawn, counted from 1; where a run has fewer, its last one stands for the rest.
+    """
     paper = (
         f"loss falls exponentially with alpha: L_acc = c4 exp(-c5 alpha) + c6, c4 = {printed[0]:g}, c5 = {printed[1]:g}"
     )
     settings = partial(_settings, methods=(method,), alphas=alphas)
-    reduce = partial(_trade_off, printed=printed, errors=errors)
+    reduce = partial(_trade_off, printed=printed, rounds=rounds, errors=errors)
     return Figure(
         name, f"privacy-accuracy trade-off of {method.upper()}", paper, settings, reduce, data=DATA, small=SMALL
     )

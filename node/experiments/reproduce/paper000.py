@@ -8,6 +8,8 @@ CONVERGENCE = (0.1, 0.5, 1.0)
 FINAL = (0.05, 0.2, 0.5, 1.0)
 TRADE_OFF = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 """Enough levels for a fit of three constants."""
+AT = (2, 20, 100)
+"""Rounds of the trade-offs."""
 
 FIGURES = [
     convergence(
@@ -17,8 +19,8 @@ FIGURES = [
         ("dvp", "pvp"),
         CONVERGENCE,
     ),
-    trade_off("paper000/figure5", "dvp", TRADE_OFF, (0.2, 25.0)),
-    trade_off("paper000/figure6", "pvp", TRADE_OFF, (20.0, 20.0)),
+    trade_off("paper000/figure5", "dvp", TRADE_OFF, (0.2, 25.0), AT),
+    trade_off("paper000/figure6", "pvp", TRADE_OFF, (20.0, 20.0), AT),
     final(
         "paper000/figure7",
         "empirical loss of the final model over alpha",

@@ -13,5 +13,5 @@ FIGURES = [
         ("dvp",),
         (0.01, 0.1, 0.5, 1.0),
     ),
-    trade_off("paper002/figure3", "dvp", TRADE_OFF, (0.2, 25.0), errors=True),
+    trade_off("paper002/figure3", "dvp", TRADE_OFF, (0.2, 25.0), (2, 100), errors=True),
 ]

@@ -99,7 +99,7 @@ def test_an_override_that_some_runs_use_is_noted(tmp_path: Path) -> None:
     made = reproduce("paper002/figure2", Request("twin", 1, (adult, "clock.updates=2"), tmp_path))
     assert (
         made.notes[-1]
-        == "--set clock.updates=2 holds in 4 of 8 settings; the others have their own value or do not use it."
+        == "--set clock.updates=2 holds in 5 of 9 settings; the others have their own value or do not use it."
     )
 
 
