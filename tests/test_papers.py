@@ -31,7 +31,9 @@ HEADS = ["in the paper", "as published", "as true", "command", "comparison"]
 ITEMS = {
     "000": [
         *(f"Algorithm {k}" for k in (1, 2, 3)),
-        *(f"Theorem {k}" for k in range(1, 7)),
+        *(f"Assumption {k}" for k in range(1, 7)),
+        *(f"Theorem {k}" for k in (*range(1, 7), 9)),
+        *(f"Lemma {k}" for k in (10, 11)),
         *(f"Corollary {k}" for k in ("1.1", "1.2", "2.1", "2.2", "4.1", "6.1", "6.2")),
         *(f"Proposition {k}" for k in (7, 8)),
         *(f"Definition {k}" for k in (1, 2, 3)),
@@ -42,6 +44,14 @@ ITEMS = {
         *("Algorithm 1", "Definition 4.1", "Lemma 3.1", "Theorem 3.1", "Theorem 3.2", "Theorem 4.1"),
         *(f"Figure {k}" for k in ("1a", "1b", "2a", "2b", "2c", "2d", "3", "4")),
         *(f"Section {k}" for k in ("6.1", "6.2", "6.3")),
+    ],
+    "002": [
+        *(f"Algorithm {k}" for k in (1, 2)),
+        *(f"Theorem {k}" for k in (1, 2, 3)),
+        "Corollary 3.1",
+        "Definition 1",
+        *(f"Assumption {k}" for k in range(1, 7)),
+        *(f"Figure {k}" for k in (1, 2, 3)),
     ],
     "003": [
         "Algorithm 1",
