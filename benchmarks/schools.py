@@ -48,21 +48,21 @@ COMMON: dict[str, Any] = {
         "regularisation": 0.1,
         "smoothness": 0.6,
         "iterate": "tail",
-        "step": 2.4,
         "finish": True,
     },
     "privacy": {"mechanism": "gaussian", "delta": 1e-3},
 }
-STEPS = ((1.0, 100, 0.5), (0.5, 50, 0.5), (0.0, 10, 1.0))
-"""From which epsilon on how many steps and which clip are taken; chosen on other seeds, 100 to 107."""
-MASKED = ((0.5, 100, 0.5), (0.0, 60, 0.5))
+STEPS = ((2.0, 100, 0.5, 2.4), (1.0, 60, 1.0, 1.6), (0.5, 30, 1.0, 1.6), (0.0, 10, 1.0, 1.6))
+"""From which epsilon on how many steps are taken, of which clip and size."""
+MASKED = ((0.5, 100, 0.5, 2.4), (0.0, 60, 0.5, 2.4))
 """The same where only the sums are seen."""
 
 
 def common(epsilon: float, masked: bool) -> dict[str, Any]:
     """Changes of ``COMMON`` for one epsilon."""
-    steps, clip = next((steps, clip) for least, steps, clip in (MASKED if masked else STEPS) if epsilon >= least)
+    steps, clip, step = next(chosen for least, *chosen in (MASKED if masked else STEPS) if epsilon >= least)
     found: dict[str, Any] = {"clock.updates": steps, "privacy.epsilon": epsilon, "privacy.clip": clip}
+    found["learning.step"] = step
     if masked:
         found |= {"learning.aggregation": "masked-sum", "privacy.observer": "sum", "privacy.colluders": 1}
     return found
