@@ -64,7 +64,7 @@ def test_a_torn_round_is_said_under_its_own_index(tmp_path: Path, before: int) -
 
 def test_a_release_that_may_have_been_sent_is_not_made_again_with_other_noise(tmp_path: Path) -> None:
     folder = tmp_path / "damaged"
-    configuration = dealt(folder, admm(delay="50 ms"))
+    configuration = dealt(folder, admm(delay="50 ms", linger=2.0))  # the stopped agent too waits for its neighbours
     ledger = agent_folder(folder, 3) / "ledger.jsonl"
     cluster = launcher.Cluster(folder, configuration, 20)
     cluster.start()
