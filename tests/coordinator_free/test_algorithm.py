@@ -72,7 +72,7 @@ def test_the_algorithms_whose_own_model_is_the_last_release_say_so() -> None:
 def test_the_own_model_of_such_an_agent_is_its_last_release(name: str, regular: Any, problems: Any, team: Any) -> None:
     network, kind, private = regular(6, 3), algorithm(name), {}
     if kind.mechanisms != ():
-        noise = "gaussian" if kind.mechanisms is None or "gaussian" in kind.mechanisms else "gamma-norm"
+        noise = "gamma-norm" if "gamma-norm" in (kind.mechanisms or ()) else "gaussian"
         private = {"mechanism": noise, "multipliers": np.full(kind.charged(6), 0.4), "clip": 2.0}
     agents = team(name, network, problems(6, 3, LOGISTIC), updates=6, learning=OF_ITS_MODEL[name], **private)
     if kind.activation is Activation.ROUNDS:
