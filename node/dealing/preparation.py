@@ -31,6 +31,7 @@ from node.dealing.plan import arrangement, foreseen, multipliers, release_dimens
 from node.dealing.profiles import Profiles, drawn
 from node.dealing.rate import with_rate
 from node.dealing.rows import deal_data
+from node.dealing.warnings import SMALLEST_CONFIDENCE, idle_clip, nothing_held_out, warnings_of
 from node.faults.joins_and_leaves import Membership, membership
 from node.folder.profiles import is_learned, left
 from node.folder.public import NetworkNumbers, PublicNumbers
@@ -40,9 +41,6 @@ from node.places import agents_in_words
 if TYPE_CHECKING:
     from node.data import Dealt
     from topology.network import Network
-
-SMALLEST_CONFIDENCE = 1e-3
-"""Of an agent without data, which learns from its neighbours alone."""
 
 
 @dataclass(frozen=True)
@@ -232,9 +230,9 @@ def prepare(
         smoothness=steps,
         multipliers=multipliers(_spending(configuration), dealt.dimension),
         warnings=(
-            *_warnings(configuration, records, own),
-            *_nothing_held_out(dealt),
-            *_idle_clip(configuration, dealt),
+            *warnings_of(configuration, records, own),
+            *nothing_held_out(dealt),
+            *idle_clip(configuration, clip_in_force(configuration, dealt)),
             *foreseen(configuration, graph),
         ),
         membership=membership(configuration.event, dealt.names, seed),
@@ -364,64 +362,3 @@ def _problem(configuration: Configuration, x: FloatArray, y: FloatArray, regular
         named = "positive" in unused_by_source(configuration.data) or configuration.data.positive is not None
         remedy = "" if named else "; name the label that becomes 1 in data.positive"
         raise ConfigurationError(f'learning.loss = "{configuration.learning.loss}": {error}{remedy}') from None
-
-
-def _warnings(configuration: Configuration, records: FloatArray, own: Sequence[tuple[float, float]] = ()) -> list[str]:
-    found = []
-    empty = np.flatnonzero(records == 0)
-    if empty.size:
-        found.append(
-            f"{agents_in_words(empty)} without data: confidence {SMALLEST_CONFIDENCE:g}, it learns from its neighbours "
-            "alone"
-        )
-    silent = np.array([i for i, (epsilon, _) in enumerate(own) if epsilon == 0], dtype=np.int64)
-    if silent.size:
-        found.append(f"{agents_in_words(silent)} with epsilon 0: no release, it listens and learns for itself alone")
-    deltas = np.full(len(records), configuration.privacy.delta or 0.0)
-    if own:
-        deltas = np.array([delta if epsilon > 0 else 0.0 for epsilon, delta in own])
-    exposed = np.flatnonzero(deltas * records >= 1)
-    if configuration.private and exposed.size:
-        found.append(
-            f"privacy.delta = {deltas[exposed].max():g} is at least 1/m_i for {agents_in_words(exposed)}: such a delta "
-            "permits publishing a whole record; use a smaller one"
-        )
-    if configuration.private and configuration.privacy.observer == "as_published" and (records > 0).any():
-        from coordinator_free.privacy.observer import truth
-
-        true = truth(configuration.privacy.epsilon or 0.0, configuration.privacy.delta or 0.0, records.tolist())
-        found.append(
-            f'privacy.observer = "as_published": the claimed epsilon {true.claimed:g} is false; it is '
-            f"{true.releases:.3g} for who sees each agent's releases, and {true.sum:.3g} for who sees only their sum"
-        )
-    if configuration.private and configuration.privacy.observer == "sum" and configuration.privacy.colluders == 0:
-        from coordinator_free.privacy.analytic_gaussian import gaussian_mu
-        from coordinator_free.privacy.observer import epsilons_of_a_sum
-
-        epsilon, at = configuration.privacy.epsilon or 0.0, configuration.privacy.delta or 0.0
-        noisy = int(np.count_nonzero(records))
-        seen = epsilons_of_a_sum(gaussian_mu(epsilon, at), at, noisy, 0, configuration.privacy.dropouts)
-        found.append(
-            f"privacy.colluders = 0: epsilon {epsilon:g} holds only for an observer that takes no part in the sum; for "
-            f"an agent of the sum, which knows its own part of the noise, it is {seen['participant']:.3g}"
-        )
-    if configuration.run.simulation:
-        found.append("run.simulation = true: a holder of run.seed can compute the noise")
-    return found
-
-
-def _idle_clip(configuration: Configuration, dealt: Dealt) -> list[str]:
-    """The warning of a clip that is longer than any gradient."""
-    clip, longest = configuration.privacy.clip, clip_in_force(configuration, dealt)
-    if clip is None or longest is None or clip <= longest * (1.0 + 1e-6):
-        return []
-    return [
-        f"privacy.clip = {clip:g} cuts nothing: with rows within their public bound no gradient of the "
-        f'"{configuration.learning.loss}" loss is longer than {longest:g}, and the noise is that for {longest:g}'
-    ]
-
-
-def _nothing_held_out(dealt: Dealt) -> list[str]:
-    if any(len(shard.y_test) for shard in dealt.shards):
-        return []
-    return ["no row is held out, so no model is scored: each agent has one row, or data.held_out or test_points is 0"]

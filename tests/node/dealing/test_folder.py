@@ -28,6 +28,7 @@ from node.dealing import folder as deal
 from node.dealing import preparation
 from node.dealing.folder import deal_run
 from node.dealing.preparation import confidences, prepare
+from node.dealing.warnings import SMALLEST_CONFIDENCE
 from node.folder.ledger import LedgerFile
 from node.folder.registry import settle
 from node.folder.shard import ShardError, read_rows, read_secret, read_shard, write_shard
@@ -316,7 +317,7 @@ def test_warnings_name_the_agents() -> None:
         )
     )
     assert any("agent 2 without data" in warning for warning in empty.warnings)
-    assert empty.confidences[2] == preparation.SMALLEST_CONFIDENCE
+    assert empty.confidences[2] == SMALLEST_CONFIDENCE
 
 
 def test_labels_that_the_loss_cannot_take_are_one_line() -> None:
