@@ -32,6 +32,9 @@ def audit(
         str | None, typer.Option("--as", metavar="agent:K", help="Attack as agent K, with its received frames only.")
     ] = None,
     self_test: Annotated[bool, typer.Option("--self-test", help="Test the auditor on runs with known faults.")] = False,
+    faults: Annotated[
+        bool, typer.Option("--faults", help="With --self-test: also put faults into copies of the programs; minutes.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Compare the accounted with the attacked epsilon of every agent.
@@ -46,8 +49,10 @@ def audit(
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
     if self_test:
-        _self_test(console, as_json=as_json)
+        _self_test(console, faults=faults, as_json=as_json)
         return
+    if faults:
+        raise ValueError("--faults: belongs to --self-test")
     if run is None:
         raise ValueError("audit needs a run's folder, or --self-test")
     from node.audit.auditor import audit as examine
@@ -285,13 +290,21 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _self_test(console: Console, *, as_json: bool) -> None:
+def _self_test(console: Console, *, faults: bool, as_json: bool) -> None:
+    from rich.console import Console
     from rich.markup import escape
 
-    from coordinator_free.attacks.self_control import controls
+    from coordinator_free.attacks.self_control import Control, controls
     from node.audit.report import VERSION
 
     found = controls()
+    if faults:
+        from node.audit.self_test import cases
+
+        with Console(stderr=True).status("faults in copies of the programs ...") as status:
+            for case in cases():
+                found.append(Control(f"{case.task}: {case.name}", case.passed, case.finding or "no finding"))
+                status.update(f"faults in copies of the programs: {len(found)} controls and faults so far ...")
     ok = all(control.passed for control in found)
     if as_json:
         print(
