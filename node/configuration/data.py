@@ -36,7 +36,7 @@ _OWN_MATRIX = _OWN_TABLE - {"drop", "levels", "label"}
 _USED: dict[str, set[str]] = {
     "schools": _SPLIT | {"path"},
     "breast-cancer": _TABLE,
-    "adult": _TABLE | {"test", "as_published"},
+    "adult": _TABLE | {"test", "as_published", "by_frequency"},
     "bank": _TABLE,
     "kddcup99": _TABLE,
     "credit-card": _TABLE,
@@ -167,6 +167,8 @@ class DataSection(BaseModel):
     ratings minus the public constant 3.5; ``user-mean``, minus the user's own mean (not private)."""
     as_published: bool = False
     """Accept what the paper did although it breaks the privacy claim; it is named under public_assumptions."""
+    by_frequency: Words = ()
+    """Columns of words whose values are replaced by their frequency among all records (adult, with as_published)."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> DataSection:
@@ -185,6 +187,11 @@ class DataSection(BaseModel):
             raise ValueError(f"data.records is {list(self.records)}: the smaller number comes first")
         if self.test == "published" and self.held_out:
             raise ValueError('data.held_out has no effect with data.test = "published": leave it out')
+        if self.by_frequency and not self.as_published:
+            raise ValueError(
+                f"data.by_frequency is {list(self.by_frequency)}: a frequency puts every record into every other, and "
+                "epsilon would be false; leave it out, or set data.as_published = true to reproduce the figures"
+            )
         self._check_words()
         self._check_centring()
         self._check_split()

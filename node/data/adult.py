@@ -3,7 +3,8 @@
 Rows with a missing value are dropped. Each column of words becomes one 0/1 feature for each level that the published
 description lists: 99 levels, of which 98 occur (no remaining row has Never-worked). Six columns of numbers make it 105
 features. Each row is divided by its norm where that is above 1. The paper divides columns by their maxima, which are
-statistics of all records. Here public bounds are used, unless ``as_published``.
+statistics of all records. Here public bounds are used, unless ``as_published``. Zhang and Zhu 2017, section 5.2, also
+replace the native country by its frequency among all records: with ``as_published``, ``by_frequency`` does so.
 """
 
 from __future__ import annotations
@@ -89,6 +90,11 @@ def load(section: DataSection, norm: str) -> Table:
         everyone = train if test is None else {name: train[name] + test[name] for name in train}
         plan = people.by_maxima(plan, everyone)
         assumptions = ("adult: columns are divided by their maxima over all records, as published",)
+        if section.by_frequency:
+            plan = people.by_frequency(plan, everyone, section.by_frequency)
+            rated = ", ".join(section.by_frequency)
+            named = f"adult: {rated} by the frequency of its values over all records, as published"
+            assumptions = (*assumptions, named)
     dealt, published = (
         None if rows is None else _table(rows, plan, section, norm, assumptions) for rows in (train, test)
     )

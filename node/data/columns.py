@@ -71,14 +71,30 @@ class Words:
             if k is not None:
                 out[i, k] = 1.0
             elif cell != self.base:
-                raise DataError(
-                    f"row {first_row + i}, column {name!r}: {str(cell)!r} is not one of its levels, "
-                    f"{_some(self.levels)}"
-                )
+                raise _no_level(name, cell, first_row + i, self.levels)
         return out
 
 
-Plan = Mapping[str, Number | Words]
+@dataclass(frozen=True)
+class Rated:
+    """A column of words that becomes one feature: a number in [0, 1] for each level."""
+
+    rates: Mapping[str, float]
+
+    def features(self, name: str) -> tuple[str, ...]:
+        """The names of its features, for a column called ``name``."""
+        return (name,)
+
+    def encode(self, name: str, cells: Cells, first_row: int) -> FloatArray:
+        """Its feature, shape (rows, 1); a cell that does not fit is a `DataError` that names its row."""
+        for i, cell in enumerate(cells):
+            if cell not in self.rates:
+                raise _no_level(name, cell, first_row + i, tuple(self.rates))
+        return np.array([[self.rates[str(cell)]] for cell in cells]).reshape(len(cells), 1)
+
+
+Rule = Number | Words | Rated
+Plan = Mapping[str, Rule]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +119,7 @@ def encode(table: Mapping[str, Cells], plan: Plan, *, intercept: bool, first_row
         features.extend(rule.features(name))
     if not blocks:
         raise DataError("no column is left as a feature; leave one out of data.drop, or set data.intercept = true")
-    bounded = all(isinstance(rule, Words) or rule.low is not None for rule in plan.values())
+    bounded = not any(isinstance(rule, Number) and rule.low is None for rule in plan.values())
     return Encoded(np.hstack(blocks), tuple(features), len(plan) + intercept, bounded)
 
 
@@ -147,6 +163,10 @@ def _number(name: str, cell: object, row: int) -> float:
             f"row {row}, column {name!r}: {str(cell)!r} is no number; list its values in data.levels, "
             "or put it in data.drop"
         ) from None
+
+
+def _no_level(name: str, cell: object, row: int, levels: Sequence[str]) -> DataError:
+    return DataError(f"row {row}, column {name!r}: {str(cell)!r} is not one of its levels, {_some(levels)}")
 
 
 def _some(levels: Sequence[str], most: int = 8) -> str:

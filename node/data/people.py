@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from coordinator_free.release import FloatArray
 from node.configuration.data import DataSection
-from node.data.columns import Cells, Number, Plan, Words, encode, numbers, scale_rows
+from node.data.columns import Cells, Number, Plan, Rated, Rule, Words, encode, numbers, scale_rows
 from node.data.errors import DataError
 from node.data.table import Table
 
 
-def without(plan: Plan, section: DataSection) -> dict[str, Number | Words]:
+def without(plan: Plan, section: DataSection) -> dict[str, Rule]:
     """The plan without dropped columns and without the column that splits."""
     for name in (*section.drop, *filter(None, [section.column])):
         if name not in plan:
@@ -21,7 +22,7 @@ def without(plan: Plan, section: DataSection) -> dict[str, Number | Words]:
     return {name: rule for name, rule in plan.items() if name not in section.drop and name != section.column}
 
 
-def by_maxima(plan: Plan, columns: Mapping[str, Cells]) -> dict[str, Number | Words]:
+def by_maxima(plan: Plan, columns: Mapping[str, Cells]) -> dict[str, Rule]:
     """The plan with numbers divided by the largest value in the data: a statistic of all records."""
     return {
         name: Number(0.0, float(numbers(name, columns[name]).max()) or 1.0, start=0.0)
@@ -29,6 +30,22 @@ def by_maxima(plan: Plan, columns: Mapping[str, Cells]) -> dict[str, Number | Wo
         else rule
         for name, rule in plan.items()
     }
+
+
+def by_frequency(plan: Plan, columns: Mapping[str, Cells], names: Sequence[str]) -> dict[str, Rule]:
+    """The plan with the words of the columns ``names`` replaced by their frequency over that of the most frequent one.
+
+    Both are statistics of all records. Raises `DataError` for a name that is no column of words of the plan.
+    """
+    words = {name: rule for name, rule in plan.items() if isinstance(rule, Words)}
+    rated: dict[str, Rule] = {}
+    for name in names:
+        if name not in words:
+            raise DataError(f"data.by_frequency: {name!r} is no feature of words; accepted are {', '.join(words)}")
+        counts = Counter(str(cell) for cell in columns[name])
+        most = max(counts.values(), default=1)
+        rated[name] = Rated({level: counts[level] / most for level in words[name].levels})
+    return {**plan, **rated}
 
 
 def signs(cells: Cells, positive: str, negative: str) -> FloatArray:

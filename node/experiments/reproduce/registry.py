@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from node.configuration.refusals import ConfigurationError
-from node.experiments.reproduce import paper000, paper002, penalty_search
+from node.experiments.reproduce import adult_rows, paper000, paper002, penalty_search
 from node.experiments.reproduce.figure import (
     Figure,
     FigureError,
@@ -31,6 +31,7 @@ FIGURES: dict[str, Figure] = {
         figure4.FIGURE,
         *paper000.FIGURES,
         penalty_search.FIGURE,
+        adult_rows.FIGURE,
         figure1.FIGURE,
         *comparison.FIGURES,
         *paper002.FIGURES,

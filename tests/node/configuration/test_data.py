@@ -21,6 +21,10 @@ from tests.helpers.tables import private
         ({"source": "nobody"}, ["schools", "svmlight"]),
         ({"source": "schools", "flips": 0.2}, ["data.flips", "schools"]),
         ({"source": "adult", "agents": 5}, ["data.path", "adult"]),
+        (
+            {"source": "adult", "path": "x", "agents": 2, "by_frequency": ["native-country"]},
+            ["data.by_frequency", "native-country", "data.as_published = true"],
+        ),
         ({"source": "csv", "path": "x", "agents": 2}, ["data.label"]),
         ({"source": "csv", "path": "x", "label": "y"}, ["data.agents", "even"]),
         ({"source": "csv", "path": "x", "label": "y", "split": "column"}, ["data.column"]),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node.data import DataError
-from node.data.columns import Number, Plan, Words, check_rows, encode, row_norms, scale_rows
+from node.data.columns import Number, Plan, Rated, Rule, Words, check_rows, encode, row_norms, scale_rows
 
 PLAN: Plan = {
     "height": Number(0.0, 3.0, clip=True),
@@ -80,10 +80,11 @@ def test_unbounded_numbers_have_no_public_row_bound() -> None:
         (["1", "nan"], Number(0.0, 3.0), ["row 2", "'c'", "nan", "finite"]),
         (["-inf"], Number(None, None), ["row 1", "'c'", "-inf", "finite"]),
         (["1", "", "2"], Number(0.0, 3.0), ["row 2", "'c'", "no number"]),
+        (["red", "pink"], Rated({"red": 0.5}), ["row 2", "'c'", "'pink'", "'red'"]),
         (["red", "pink"], Words(("red", "blue")), ["row 2", "'c'", "'pink'", "'red', 'blue'"]),
     ],
 )
-def test_a_bad_cell_is_named(cells: list[str], rule: Number | Words, words: list[str]) -> None:
+def test_a_bad_cell_is_named(cells: list[str], rule: Rule, words: list[str]) -> None:
     with pytest.raises(DataError) as caught:
         encode({"c": cells}, {"c": rule}, intercept=False)
     for word in words:

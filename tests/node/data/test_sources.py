@@ -201,6 +201,31 @@ def test_a_replaced_person_changes_one_record_but_all_as_published(adult_folder:
     assert changed(published, dealt(**given, as_published=True)) == 6
 
 
+def test_a_country_becomes_its_frequency_over_that_of_the_most_frequent(adult_folder: Path) -> None:
+    given: dict[str, Any] = {"source": "adult", "path": str(adult_folder), "agents": 1, "held_out": 0.0}
+    given |= {"as_published": True, "by_frequency": ("native-country",), "row_scaling": "none"}
+    data = dealt(**given)
+    assert data.dimension == 105 - 41 + 1
+    (shard,) = data.shards
+    frequencies = shard.x[:, data.features.index("native-country")]
+    # Of three people in either file without a missing value two are from the United States and one from Cuba.
+    assert sorted(frequencies) == [0.5, 0.5, 1.0, 1.0, 1.0, 1.0]
+    assert any("frequency of its values over all records" in sentence for sentence in data.public_assumptions)
+    published = dealt(**given | {"test": "published", "held_out": None})
+    assert sorted(published.shards[0].x[:, -1]) == [0.5, 1.0, 1.0], "those of both files"
+    with pytest.raises(DataError, match=r"data\.by_frequency: 'age' is no feature of words; accepted are workclass"):
+        dealt(**given | {"by_frequency": ("age",)})
+
+
+def test_one_replaced_country_changes_the_frequency_of_all(adult_folder: Path) -> None:
+    given: dict[str, Any] = {"source": "adult", "path": str(adult_folder), "agents": 1, "held_out": 0.0}
+    given |= {"as_published": True, "by_frequency": ("native-country",)}
+    before = dealt(**given)
+    lines = [ADULT[0].replace("United-States", "India"), *ADULT[1:]]
+    (adult_folder / "adult.data").write_text("\n".join(lines))
+    assert changed(before, dealt(**given)) == 3, "the record, and the two from Cuba"
+
+
 def test_adult_by_a_column_and_without_another(adult_folder: Path) -> None:
     data = dealt(source="adult", path=str(adult_folder), column="sex", drop=("fnlwgt",))
     assert data.names == ("sex Female", "sex Male")

@@ -333,6 +333,18 @@ def test_the_search_marks_one_least_loss_and_one_printed_choice_of_each_method(m
         assert len(values(made.rows, "rho", **{"method": method, "the paper's": "yes"})) == 1
 
 
+def test_the_rows_as_printed_are_compared_and_have_no_epsilon(make: Make) -> None:
+    made = make("paper000/rows")
+    for method in ("ADMM", "DVP"):
+        assert values(made.rows, "features", method=method) == [105, 105, 65]
+        _, words, rate = values(made.rows, "last loss", method=method)
+        [finding] = [line for line in made.findings if line.startswith(f"{method}: ")]
+        assert f"changes the last loss by {rate - words:+.4f} to {rate:.4f}" in finding
+    true = values(made.rows, "true total", method="DVP")
+    assert true[0] > 0.5, "the claim is for one round"
+    assert true[1:] == [None, None]
+
+
 def test_paper_002_shows_errors_beside_its_trade_off(make: Make) -> None:
     made = make("paper002/figure3")
     places = ("round 2", "the last round")
