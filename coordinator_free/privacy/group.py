@@ -14,11 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.mechanisms import GammaNorm, Gaussian, Laplace
 
+GROUPS: Final = (2, 5, 10)
+"""Numbers of records of a group whose epsilon is shown."""
 _HALVINGS = 6
 """Of the interval in which the logarithm of the delta of one record is searched."""
 

@@ -8,6 +8,7 @@ Rules that hold here:
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,8 +20,10 @@ from coordinator_free.attacks.divergence_bound import sharp_bound
 from coordinator_free.attacks.inversion import InversionError
 from coordinator_free.privacy.accounting import Total, total
 from coordinator_free.privacy.analytic_gaussian import gaussian_mu
+from coordinator_free.privacy.group import GROUPS, group_epsilon
+from coordinator_free.privacy.mechanism import Mechanism
 from node.audit.evidence import CERTAIN, Evidence
-from node.audit.report import AgentAudit, AuditError, Part
+from node.audit.report import AgentAudit, AuditError, GroupEpsilon, Part
 from node.audit.sensitivity import ROUNDED
 
 
@@ -34,11 +37,15 @@ class Shown:
 
 @dataclass(frozen=True, eq=False)
 class _Tried:
-    """What came of the attack on one agent: an attempt and what it shows, or why there is none."""
+    """What came of the attack on one agent: an attempt and what it shows, or why there is none.
+
+    ``groups`` rest on the ledger alone.
+    """
 
     attempt: Attempt | None = None
     shown: Shown | None = None
     why: str = ""
+    groups: tuple[GroupEpsilon, ...] = ()
 
 
 def attack(
@@ -55,7 +62,8 @@ def attack(
     """
 
     def run(agent: int) -> _Tried:
-        return _attack(evidence, agent, trials, confidence, record)
+        tried = _attack(evidence, agent, trials, confidence, record)
+        return replace(tried, groups=_groups(evidence.agents[agent], evidence.delta))
 
     with ThreadPoolExecutor(max(1, min(len(chosen), os.cpu_count() or 1))) as pool:
         tried = dict(zip(chosen, pool.map(run, chosen), strict=True))
@@ -103,6 +111,25 @@ def accounted(evidence: Evidence, agent: int, confidence: float) -> AgentAudit:
 
 
 def _total(observed: Observed, delta: float) -> Total | None:
+    charged = _charged(observed)
+    if charged is None:
+        return None
+    return total(charged, delta) if charged else Total(0.0, "nothing charged", 0.0, 0.0, 0.0)
+
+
+def _groups(observed: Observed, delta: float) -> tuple[GroupEpsilon, ...]:
+    """What the agent's releases cost for groups of its records (Zhang and Zhu 2017, Corollaries 1.2 and 2.2)."""
+    charged = _charged(observed)
+    if charged is None:
+        return ()
+    epsilons = [group_epsilon(charged, delta, records) for records in GROUPS]
+    return tuple(
+        GroupEpsilon(records, epsilon if math.isfinite(epsilon) else None)
+        for records, epsilon in zip(GROUPS, epsilons, strict=True)
+    )
+
+
+def _charged(observed: Observed) -> list[Mechanism | None] | None:
     """None where nothing is private, or where a release that holds something of the data was charged nothing."""
     account = observed.account
     free = [i for c in account.charges if c.mechanism is None for i in range(c.first, c.last + 1)]
@@ -112,13 +139,13 @@ def _total(observed: Observed, delta: float) -> Total | None:
         code = observed.code()
         if any(code.charge(index) is not None for index in free):
             return None
-    charged = account.all_charged()
-    return total(charged, delta) if charged else Total(0.0, "nothing charged", 0.0, 0.0, 0.0)
+    return account.all_charged()
 
 
 def _judge(result: AgentAudit, tried: _Tried | None, delta: float) -> AgentAudit:
     if tried is None:
         return result
+    result = replace(result, groups=tried.groups)
     if tried.attempt is None or tried.shown is None:
         return replace(result, why=tried.why)
     why = []

@@ -75,6 +75,14 @@ class NoiseReport:
 
 
 @dataclass(frozen=True)
+class GroupEpsilon:
+    """``epsilon`` accounted for datasets that differ in ``records`` records of one agent; None where it is infinite."""
+
+    records: int
+    epsilon: float | None
+
+
+@dataclass(frozen=True)
 class AgentAudit:
     """One agent: epsilon budgeted, accounted (at most this) and attacked (at least this).
 
@@ -86,7 +94,7 @@ class AgentAudit:
     ``record``: the record that was replaced. ``attained``: the share of the charged sensitivity that its worst
     replacement uses. ``attainable``: the largest share that a record of any value uses in one release. ``ceiling``:
     what a perfect attack could have shown with as many trials. ``why``: what keeps attacked below accounted, or why
-    there is none.
+    there is none. ``groups``: the accounted epsilon of groups of records, for an agent that was attacked and has one.
     """
 
     agent: int
@@ -103,6 +111,7 @@ class AgentAudit:
     ceiling: float | None = None
     why: str = ""
     attacked_without_penalties: float | None = None
+    groups: tuple[GroupEpsilon, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -173,6 +182,7 @@ class Audit:
                     "agent": a.agent,
                     "budget": a.budget,
                     "accounted": _finite(a.accounted),
+                    "groups": [asdict(group) for group in a.groups],
                     "attacked": _finite(a.attacked),
                     "attacked_if_charged": _finite(a.attacked_if_charged),
                     "trials": a.trials,
@@ -254,7 +264,7 @@ def _read(document: Mapping[str, Any]) -> Audit:
             tuple(noise["not_tested"]),
         ),
         agents=tuple(
-            AgentAudit(**{**shown, **more}) for shown, more in zip(document["agents"], document["attacks"], strict=True)
+            _agent({**shown, **more}) for shown, more in zip(document["agents"], document["attacks"], strict=True)
         ),
         findings=tuple(document["findings"]),
         notes=tuple(document["notes"]),
@@ -272,6 +282,11 @@ def _read(document: Mapping[str, Any]) -> Audit:
         masked_sums=None if masked is None else Guesses(**masked),
         observer=None if (seen := document.get("observer")) is None else _observer(seen),
     )
+
+
+def _agent(document: Mapping[str, Any]) -> AgentAudit:
+    groups = tuple(GroupEpsilon(**group) for group in document.get("groups", ()))
+    return AgentAudit(**{**document, "groups": groups})
 
 
 def _observer(document: Mapping[str, Any]) -> ObserverReport:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -260,6 +261,7 @@ def _summary(found: Audit) -> list[str]:
         accountants = sorted({a.accountant for a in found.agents if a.accountant})
         mean, by = sum(accounted) / len(accounted), ", ".join(accountants)
         lines.append(f"accounted: mean {mean:.3f}, max {max(accounted):.3f} at delta {found.delta:.3g} ({by})")
+        lines += _groups(found)
     shown = [a.attacked for a in found.agents if a.attacked is not None]
     if shown:
         confidence = found.agents[0].confidence
@@ -279,6 +281,16 @@ def _summary(found: Audit) -> list[str]:
             f"max {max(values):.3f}{of}"
         )
     return lines
+
+
+def _groups(found: Audit) -> list[str]:
+    """The largest epsilon over agents of each size of a group (Zhang and Zhu 2017, Corollaries 1.2 and 2.2)."""
+    largest: dict[int, float] = {}
+    for group in (group for agent in found.agents for group in agent.groups):
+        epsilon = math.inf if group.epsilon is None else group.epsilon
+        largest[group.records] = max(epsilon, largest.get(group.records, 0.0))
+    shown = ", ".join(f"{epsilon:.3f} for {records}" for records, epsilon in largest.items())
+    return [f"accounted for datasets that differ in several records of an agent: at most {shown}"] if shown else []
 
 
 def _of_all(found: Audit) -> str:

@@ -18,7 +18,7 @@ from coordinator_free.algorithm import Algorithm
 from coordinator_free.privacy.accounting import WITHOUT_EPSILON, Total, kairouz, total
 from coordinator_free.privacy.analytic_gaussian import gaussian_mu
 from coordinator_free.privacy.families import NORMS
-from coordinator_free.privacy.group import group_epsilon
+from coordinator_free.privacy.group import GROUPS, group_epsilon
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.observer import epsilons_of_a_sum
 from coordinator_free.privacy.parameters import conversion, gdp, zcdp
@@ -31,8 +31,6 @@ from node.folder.earlier_runs import EarlierRun, Together
 from node.folder.profiles import is_learned
 from node.folder.shard import setting
 
-GROUPS = (2, 5, 10)
-"""Numbers of records of a group whose epsilon is shown."""
 COUNTS = (1, 10, 100, 1000)
 """Numbers of updates to compare, besides the configured one."""
 

@@ -11,6 +11,7 @@ import pytest
 from coordinator_free.agents.averages import aggregating, averaging
 from coordinator_free.agents.personal.coordinate_descent import CoordinateDescent
 from coordinator_free.aggregation import masking
+from coordinator_free.privacy.analytic_gaussian import gaussian_epsilon, gaussian_mu
 from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.privacy.mechanisms import Gaussian
 from coordinator_free.problem.objective import LocalProblem
@@ -42,6 +43,11 @@ def test_a_correct_run_has_no_finding_and_attacked_stays_below_accounted(private
         assert agent.attacked < agent.attacked_if_charged <= agent.accounted
         assert 0.0 < agent.attained <= 1.0
         assert agent.trials == 300
+        # Gaussian noise: the parameter of a group is that of one record times its size (Dong, Roth and Su 2022).
+        mu = gaussian_mu(agent.accounted, 1e-3)
+        assert [group.records for group in agent.groups] == [2, 5, 10]
+        for group in agent.groups:
+            assert group.epsilon == pytest.approx(gaussian_epsilon(group.records * mu, 1e-3), rel=1e-6)
         assert "300 trials" in agent.why
     assert sum(agent.attacked > agent.accounted for agent in found.agents) == 0
 
@@ -53,9 +59,10 @@ def test_json_has_exactly_the_promised_keys(private, capsys):
     assert list(document) == ["version", "capture", "ledger", "noise", "agents", "findings", "ok"]
     assert document["ok"] is True
     assert [entry["agent"] for entry in document["agents"]] == list(range(8))
-    figures = {"agent", "budget", "accounted", "attacked", "attacked_if_charged", "trials", "confidence"}
+    figures = {"agent", "budget", "accounted", "groups", "attacked", "attacked_if_charged", "trials", "confidence"}
     assert set(document["agents"][0]) == figures
     assert [entry["agent"] for entry in document["agents"] if entry["attacked"] is not None] == [2]
+    assert [entry["agent"] for entry in document["agents"] if entry["groups"]] == [2]
     details = json.loads((private / "audit.json").read_text())
     conforms(details, "audit")
     assert {"reconstruction", "membership", "side_channels", "notes", "attacks"} <= set(details)
@@ -75,6 +82,7 @@ def test_the_table_names_record_capture_and_agents(private, capsys):
     text = capsys.readouterr().out
     for words in ("one record:", "complete", "accounted", "attacked", "no finding", "membership", "side channels"):
         assert words in text
+    assert "several records of an agent: at most 4." in text
 
 
 def test_without_privacy_the_attack_is_perfect_and_a_record_is_rebuilt(open_run):
