@@ -130,10 +130,14 @@ def _loss(trial: Trial, agent: int, model: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class Baseline:
-    """Losses on training rows and errors on test rows of the zero model, of agents alone, and of all rows pooled."""
+    """Losses on training rows and errors on test rows of the zero model, of agents alone, and of all rows pooled.
+
+    ``majority`` is the error on test rows of the label that most training rows have.
+    """
 
     loss: dict[str, float]
     error: dict[str, float]
+    majority: float
 
     @cached_property
     def levels(self) -> list[tuple[str, float]]:
@@ -159,9 +163,11 @@ def baseline(trial: Trial) -> Baseline:
         "alone": baselines.alone(trial.problems),
         "pooled": np.tile(pooled, (n, 1)),
     }
+    sign = 1.0 if sum(float(problem.y.sum()) for problem in trial.problems) > 0 else -1.0
     return Baseline(
         {name: float(np.mean([_loss(trial, i, own[i]) for i in range(n)])) for name, own in models.items()},
         {name: 1.0 - float(np.mean(trial.scores(own))) for name, own in models.items()},
+        float(np.mean([np.mean(y != sign) for _, y in trial.tests])),
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from node.experiments.charts import Panel
 from node.experiments.reproduce.adult import ADULT, DATA, MAJORITY, SMALL, Run, census, judged, method, over_rounds
 from node.experiments.reproduce.dual_and_primal import CONTROL, LOSS_OFF_SCALE
-from node.experiments.reproduce.figure import OPEN, PUBLISHED, Figure, Reproduction, Request, Setting
+from node.experiments.reproduce.figure import OPEN, PUBLISHED, Figure, FigureError, Reproduction, Request, Setting
 
 ALPHA = 0.5
 PUBLIC, MAXIMA, FREQUENCY = "public bounds, one-hot", "maxima, one-hot", "maxima, country by frequency"
@@ -36,7 +36,10 @@ NOTES = [
 ]
 
 
-def _settings(request: Request) -> list[Setting]:  # noqa: ARG001
+def _settings(request: Request) -> list[Setting]:
+    source = request.given("data").get("source", "adult")
+    if source != "adult":
+        raise FigureError(f"data.source = {source}: paper000/rows is about the Adult rows alone, and accepts adult")
     table = census(updates=20)
     return [
         Setting((name, reading, form), table, ADULT | changes | rows)
@@ -94,5 +97,6 @@ FIGURE = Figure(
     _settings,
     _reduce,
     data=DATA,
+    reads=("data.source",),
     small=SMALL,
 )

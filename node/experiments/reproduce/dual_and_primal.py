@@ -1,6 +1,7 @@
 """Runs of dual (DVP) and primal (PVP) perturbation over alpha, in both readings: what papers 000 and 002 show of them.
 
-A figure is one of three views of such runs: convergence, trade-off, final model.
+A figure is one of three views of such runs: convergence, trade-off, final model. The records are the Adult rows, or
+those of ``data.source``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from node.experiments.reproduce.adult import (
     ADULT,
     DATA,
     MAJORITY,
-    MAJORITY_ERROR,
     SMALL,
     Baseline,
     Run,
@@ -30,17 +30,33 @@ from node.experiments.reproduce.adult import (
     method,
     over_rounds,
 )
-from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, Figure, Reproduction, Request, Setting
+from node.experiments.reproduce.figure import (
+    OPEN,
+    OWN_SOURCES,
+    PUBLISHED,
+    TRULY,
+    Figure,
+    FigureError,
+    Reproduction,
+    Request,
+    Setting,
+)
 
 LOSS_OFF_SCALE = 3.0
 """Losses above it are drawn at the edge: a run that diverges would hide all others."""
 MEANING = {PUBLISHED: "alpha is claimed for each round", TRULY: "alpha is the total over all rounds"}
-NOTES = [
+ADULT_ROWS = (
     "Rows: adult.data, 30,162 people without missing values; test: adult.test. Columns are scaled by public bounds, "
-    "rows to L2 norm at most 1; the paper divides columns by their maxima (--set data.as_published=true).",
+    f"rows to L2 norm at most 1; the paper divides columns by their maxima (--set data.as_published=true). {MAJORITY}."
+)
+OTHER_ROWS = (
+    "Losses, errors and designs are computed from the records, and no budget covers them: where the records are "
+    "private, so is this figure."
+)
+NOTES = [
     "eta is not printed in 000 and 002: 0.5 as in 001. As published and for the control without privacy (ADMM with "
     "rho = 1e-10) there are 100 rounds; truly private, where all rounds share alpha, 5 of DVP and 20 of PVP.",
-    f"Losses above {LOSS_OFF_SCALE:g} are drawn at {LOSS_OFF_SCALE:g}; {MAJORITY}.",
+    f"Losses above {LOSS_OFF_SCALE:g} are drawn at {LOSS_OFF_SCALE:g}.",
 ]
 Measure = Callable[[Run], float]
 ROUNDS = 100
@@ -60,8 +76,15 @@ class Sweep:
         for setting, _, trial in request.trials(settings, request.runs(figure.runs)):
             found = found or [baseline(trial)]
             (self.control if setting.key[1] == OPEN else self.runs[setting.key]).append(judged(trial))
-        self.base = found[0]
+        self.base, self._show = found[0], figure.shown
+        self.source = settings[0].changes["data.source"]
         self.methods = list(dict.fromkeys(name for name, _, _ in self.runs))
+
+    def shown(self, findings: Sequence[str], panels: list[Panel]) -> Reproduction:
+        """The figure with these findings and panels, and a note on its records."""
+        adult = self.source == ADULT["data.source"]
+        note = ADULT_ROWS if adult else f"{OTHER_ROWS} The majority class is right for {1 - self.base.majority:.3f}."
+        return self._show(self.rows, list(findings), [note, *NOTES], panels, of="" if adult else f", {self.source}")
 
     def over_alpha(self, name: str, reading: str, measure: Measure) -> dict[float, float]:
         """The mean of ``measure`` over runs, by alpha."""
@@ -122,7 +145,7 @@ class Sweep:
             (False, True): "better than an agent alone, not than always answering the majority class",
             (True, False): "better than the majority class, not than an agent alone: joining gains nothing",
             (True, True): "better than the majority class and than an agent alone",
-        }[errors[best] < MAJORITY_ERROR, errors[best] < self.base.error["alone"]]
+        }[errors[best] < self.base.majority, errors[best] < self.base.error["alone"]]
         cost = f", which truly costs epsilon {total:.3g} over all rounds" if reading == PUBLISHED else " in total"
         findings = [f"{reading}, {name.upper()}: best error {errors[best]:.3f} at alpha {best:g}{cost}; {words}."]
         zero = self.base.loss["zero model"]
@@ -179,7 +202,7 @@ def _convergence(figure: Figure, request: Request, settings: list[Setting]) -> R
         series.append(over_rounds("no privacy, ADMM", _shown(sweep.control_losses), len(lines)))
         title, below = f"Loss by round, {reading}", _below(meaning, series)
         panels.append(Panel(title, below, "round", series, levels=sweep.base.levels))
-    return figure.shown(sweep.rows, sweep.findings(), NOTES, panels)
+    return sweep.shown(sweep.findings(), panels)
 
 
 def _trade_off(
@@ -211,7 +234,7 @@ def _trade_off(
             )
     if errors:
         panels += _final_panels(sweep, "error")
-    return figure.shown(sweep.rows, findings, NOTES, panels)
+    return sweep.shown(findings, panels)
 
 
 def _fitted(sweep: Sweep, reading: str, printed: tuple[float, float]) -> tuple[list[str], list[Series]]:
@@ -240,7 +263,7 @@ def _fitted(sweep: Sweep, reading: str, printed: tuple[float, float]) -> tuple[l
 def _final(figure: Figure, request: Request, settings: list[Setting], *, measure: str) -> Reproduction:
     """Final loss or error over alpha, both methods, both readings."""
     sweep = Sweep(figure, request, settings)
-    return figure.shown(sweep.rows, sweep.findings(), NOTES, _final_panels(sweep, measure))
+    return sweep.shown(sweep.findings(), _final_panels(sweep, measure))
 
 
 def _final_panels(sweep: Sweep, measure: str) -> list[Panel]:
@@ -262,23 +285,46 @@ def _final_panels(sweep: Sweep, measure: str) -> list[Panel]:
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
+SOURCES = ("adult", "bank", "breast-cancer", "credit-card", "kddcup99", *OWN_SOURCES)
+"""Records with two labels."""
+_OPTIONS: dict[str, Any] = {
+    "data": f"{DATA}; for a file of your own add its format, as data.source = csv",
+    "bundled": "breast-cancer",
+    "reads": ("data.path", "data.source"),
+    "small": SMALL,
+}
+"""What the figures have in common."""
+
+
+def _task(request: Request) -> dict[str, Any]:
+    """Changes of every run: the records, the loss and the regularisation of the baselines."""
+    source = request.given("data").get("source", ADULT["data.source"])
+    if source not in SOURCES:
+        raise FigureError(f"data.source = {source}: this figure accepts {', '.join(SOURCES)}")
+    if source == ADULT["data.source"]:
+        return ADULT
+    return {path: value for path, value in ADULT.items() if path != "data.test"} | {"data.source": source}
+
+
 def _settings(request: Request, methods: Sequence[str], alphas: Sequence[float]) -> list[Setting]:
-    table = census(updates=ROUNDS)
+    task, table = _task(request), census(updates=ROUNDS)
+    if "path" not in request.given("data"):
+        del table["data"]["path"]
     return [
         *(
-            Setting((name, reading, alpha), table, ADULT | method(name, reading, alpha))
+            Setting((name, reading, alpha), table, task | method(name, reading, alpha))
             for name in methods
             for reading in (PUBLISHED, TRULY)
             for alpha in request.few(alphas)
         ),
-        Setting(("admm", OPEN, None), table, ADULT | CONTROL),
+        Setting(("admm", OPEN, None), table, task | CONTROL),
     ]
 
 
 def convergence(name: str, title: str, paper: str, methods: Sequence[str], alphas: Sequence[float]) -> Figure:
     """A figure of the loss by round."""
     settings = partial(_settings, methods=methods, alphas=alphas)
-    return Figure(name, title, paper, settings, _convergence, data=DATA, small=SMALL)
+    return Figure(name, title, paper, settings, _convergence, **_OPTIONS)
 
 
 def trade_off(
@@ -299,12 +345,10 @@ def trade_off(
     )
     settings = partial(_settings, methods=(method,), alphas=alphas)
     reduce = partial(_trade_off, printed=printed, rounds=rounds, errors=errors)
-    return Figure(
-        name, f"privacy-accuracy trade-off of {method.upper()}", paper, settings, reduce, data=DATA, small=SMALL
-    )
+    return Figure(name, f"privacy-accuracy trade-off of {method.upper()}", paper, settings, reduce, **_OPTIONS)
 
 
 def final(name: str, title: str, paper: str, measure: str, alphas: Sequence[float]) -> Figure:
     """A figure of the last model's loss or error over alpha."""
     settings = partial(_settings, methods=("dvp", "pvp"), alphas=alphas)
-    return Figure(name, title, paper, settings, partial(_final, measure=measure), data=DATA, small=SMALL)
+    return Figure(name, title, paper, settings, partial(_final, measure=measure), **_OPTIONS)

@@ -23,6 +23,8 @@ from node.experiments.charts import Panel
 from node.experiments.trial import Trial, configured, play, seeded
 
 PUBLISHED, TRULY, OPEN = "as published", "truly private", "no privacy"
+OWN_SOURCES = ("csv", "parquet", "npz", "svmlight")
+"""Data of one's own."""
 
 
 _Level = TypeVar("_Level")

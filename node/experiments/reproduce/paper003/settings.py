@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from node.data import kddcup99
-from node.experiments.reproduce.figure import PUBLISHED, TRULY, FigureError, Request, Setting
+from node.experiments.reproduce.figure import OWN_SOURCES, PUBLISHED, TRULY, FigureError, Request, Setting
 
 DELTA = 1e-3
 RUNS = 2
@@ -50,7 +50,6 @@ SOURCES = {
 }
 OWN = Source((), (), 8, 5.0)
 """Data of one's own."""
-OWN_SOURCES = ("csv", "parquet", "npz", "svmlight")
 
 _LOCAL = {"learning.algorithm": "averaging", "learning.local_steps": 50, "learning.step": 1.0, "privacy.clip": CLIP}
 _TOGETHER = {"learning.algorithm": "gradient-descent", "learning.momentum": 0.8, "privacy.clip": 0.5}
