@@ -15,8 +15,9 @@ from typing import Final, cast
 
 import numpy as np
 
-from coordinator_free.agents.admm.admm import Admm, AdmmSettings
+from coordinator_free.agents.admm.admm import Admm
 from coordinator_free.agents.admm.dual_perturbation import DualPerturbation
+from coordinator_free.agents.admm.settings import AdmmSettings
 from coordinator_free.agents.averages.aggregating import Aggregating
 from coordinator_free.agents.averages.arrangement import AggregatingSettings
 from coordinator_free.agents.averages.averaging import Averaging, AveragingSettings, Descent

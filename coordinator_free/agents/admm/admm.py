@@ -9,7 +9,8 @@ The papers' C is the `capacity`, eta the `penalty`, the dual step theta equals e
 ("per-node", Zhang and Zhu) or ``rho`` / agents ("shared", Zhang, Khalili and Liu 2018).
 
 Rules that hold here:
-- Everything starts from zeros, which is public: the first release (index 0, round 0) is already the first minimiser.
+- What everything starts from is public (`coordinator_free.agents.admm.settings`): the first release (index 0, round 0)
+  is already the first minimiser. A neighbour that has released nothing yet stands at its start.
 - Duals come from released values only, the agent's own included. So does the start of the solver.
 - Agreement needs both ends of an edge to take the same dual step. Where a neighbour released nothing in a round, or
   this agent was carried past one, the edge's step is left out; ``used`` shows it, and the other end takes its own back.
@@ -22,13 +23,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from coordinator_free.agent import Activation, Setting
+from coordinator_free.agents.admm.settings import AdmmSettings, start_of
 from coordinator_free.agents.checks import longer_row
 from coordinator_free.algorithm import Algorithm, Attack
 from coordinator_free.inbox import used
@@ -36,7 +37,7 @@ from coordinator_free.privacy.mechanism import GRID, Mechanism, boxed
 from coordinator_free.problem.own_part import Received, around
 from coordinator_free.problem.solver import FIXED_STEPS, LocalSolver
 from coordinator_free.release import FloatArray, Release
-from coordinator_free.settings import AgentNumbers, NonNegative, Positive, SettingError, Settings
+from coordinator_free.settings import AgentNumbers, SettingError, Settings
 
 if TYPE_CHECKING:
     from topology.network import Network
@@ -51,27 +52,6 @@ REACH = 2.0**16
 
 class AdmmError(SettingError):
     """A setting that the ADMM family cannot run with."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdmmSettings(Settings):
-    """Of the ADMM family."""
-
-    capacity: Positive
-    """The constant C of the papers."""
-    rho: Positive
-    penalty: Positive | None = None
-    """eta of the first round. Needed unless ``penalties`` are given."""
-    penalty_growth: Positive = 1.0
-    """A factor a round."""
-    penalties: list[float] | None = None
-    """eta of each round."""
-    theta: Positive | None = None
-    """The dual step. Default: the first penalty."""
-    regulariser: Literal["per-node", "shared"] = "per-node"
-    """Whether every agent has ``rho``, or all together."""
-    kappa: NonNegative | None = None
-    """Weighs the free finish around the time average. Default: evidence of the agent's own records weighs it."""
 
 
 class Admm(Algorithm):
@@ -135,6 +115,7 @@ class Admm(Algorithm):
         self._guarded = setting.mechanism != "none"
         self._steps = FIXED_STEPS if self._guarded else None
         self._place = {j: k for k, j in enumerate(setting.neighbours)}
+        self._start = own.start
         self._reset(0)
 
     # -- what differs between the algorithms ----------------------------------------------------------------------
@@ -317,8 +298,10 @@ class Admm(Algorithm):
 
     def _reset(self, next_index: int) -> None:
         neighbours, dimension = len(self._place), self._setting.dimension
-        self._own = np.zeros(dimension)
+        self._own = start_of(self._start, self._numbers.seed, self._setting.agent, dimension)
         self._others = np.zeros((neighbours, dimension))
+        for j, place in self._place.items():
+            self._others[place] = start_of(self._start, self._numbers.seed, j, dimension)
         self._dual = np.zeros(dimension)
         self._received = np.full(neighbours, -1, dtype=np.int64)
         self._received_index = np.full(neighbours, -1, dtype=np.int64)

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.admm.admm import AdmmError, AdmmSettings
+from coordinator_free.agents.admm.admm import AdmmError
+from coordinator_free.agents.admm.settings import AdmmSettings
 from coordinator_free.settings import AgentNumbers
 
 

@@ -25,8 +25,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from coordinator_free.agent import Setting
-from coordinator_free.agents.admm.admm import AdmmSettings
 from coordinator_free.agents.admm.perturbed_rounds import PerturbedRounds
+from coordinator_free.agents.admm.settings import AdmmSettings
 from coordinator_free.privacy.families import mechanism
 from coordinator_free.privacy.mechanism import GRID, Mechanism, boxed
 from coordinator_free.privacy.mechanisms import GammaNorm, Gaussian
@@ -57,7 +57,6 @@ class PrimalPerturbation(PerturbedRounds):
         own = PrimalPerturbationSettings.of(setting.learning)
         self._as_published = own.pvp_form == "as_published"
         self._last_differs = own.last_round == "dvp"
-        self._minimiser = np.zeros(setting.dimension)
         super().__init__(setting)
 
     @classmethod
@@ -133,10 +132,14 @@ class PrimalPerturbation(PerturbedRounds):
         booked = self.sensitivity(index) + rounding
         return Gaussian(booked, scale) if self._setting.mechanism == "gaussian" else GammaNorm(booked, scale, dimension)
 
+    def _reset(self, next_index: int) -> None:
+        super()._reset(next_index)
+        self._minimiser = self._own.copy()  # f(0) = V(0): the start has no noise
+
     def snapshot(self) -> dict[str, FloatArray]:
         return super().snapshot() | ({"minimiser": self._minimiser} if self._as_published else {})
 
     def restore(self, state: Mapping[str, FloatArray], next_index: int) -> None:
         super().restore(state, next_index)
-        held = state.get("minimiser")
-        self._minimiser = np.zeros(self._setting.dimension) if held is None else np.array(held)
+        if "minimiser" in state:
+            self._minimiser = np.array(state["minimiser"])

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from scipy.special import gammainccinv
 
-from coordinator_free.agents.admm.admm import Admm, AdmmSettings
+from coordinator_free.agents.admm.admm import Admm
 from coordinator_free.agents.admm.dual_perturbation import DualPerturbation
 from coordinator_free.agents.admm.primal_perturbation import PrimalPerturbation
+from coordinator_free.agents.admm.settings import AdmmSettings
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.privacy.accounting import WITHOUT_EPSILON, total
 from coordinator_free.privacy.group import group_epsilon

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from coordinator_free.agents.admm.admm import AdmmSettings
+from coordinator_free.agents.admm.settings import AdmmSettings
 from coordinator_free.problem.consensus import consensus_optimum
 from coordinator_free.release import FloatArray
 from node.experiments.charts import Panel

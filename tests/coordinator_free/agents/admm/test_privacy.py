@@ -47,8 +47,10 @@ KINDS: list[tuple[type[Admm], str, dict[str, Any]]] = [
     (PrimalPerturbation, "gamma-norm", {}),
     (PrimalPerturbation, "gaussian", {"last_round": "dvp"}),
     (PrimalPerturbation, "gaussian", {"pvp_form": "as_published"}),
+    (DualPerturbation, "gamma-norm", {"start": "random"}),
 ]
 IDS = ["dvp-gaussian", "pp-gaussian", "dvp", "pp", "pvp-gaussian", "pvp-gamma", "pvp-last-dvp", "pvp-as-published"]
+IDS += ["dvp-random-start"]
 
 
 def one(

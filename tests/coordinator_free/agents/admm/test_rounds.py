@@ -31,8 +31,9 @@ KINDS: list[tuple[type[Admm], str, dict[str, Any]]] = [
     (PrimalPerturbation, "gaussian", {}),
     (PrimalPerturbation, "gamma-norm", {"pvp_form": "as_published"}),
     (PrimalPerturbation, "gaussian", {"last_round": "dvp"}),
+    (PrimalPerturbation, "gaussian", {"pvp_form": "as_published", "start": "random"}),
 ]
-IDS = ["admm", "m-admm", "dvp", "pp", "pvp", "pvp-as-published", "pvp-last-dvp"]
+IDS = ["admm", "m-admm", "dvp", "pp", "pvp", "pvp-as-published", "pvp-last-dvp", "pvp-random-start"]
 
 
 def made(kind: type[Admm], mechanism: str, extra: dict[str, Any], updates: int = 5) -> list[Admm]:
@@ -152,6 +153,7 @@ def test_the_registry_knows_the_family(name: str) -> None:
         (ModifiedAdmm, {"penalty_growth": 1e200}, "passes 1e"),
         (ModifiedAdmm, {"penalties": [1.0, 2.0]}, "needs 5 finite numbers"),
         (PrimalPerturbation, {"pvp_form": "best"}, "own-release"),
+        (Admm, {"start": "local"}, '"zero", "random"'),
         (PrimalPerturbation, {"last_round": "pp"}, '"same", "dvp"'),
     ],
 )
