@@ -39,6 +39,7 @@ from coordinator_free.attacks.noise_tests import NoiseRow
 from coordinator_free.attacks.recorded_states import Shifts, candidates
 from coordinator_free.attacks.worst_case import sampled_states, worst_alternative
 from coordinator_free.privacy.mechanisms import Gaussian
+from coordinator_free.problem.regularisers import SQUARE
 from coordinator_free.release import FloatArray
 
 RUNS: Final = 16
@@ -199,7 +200,8 @@ class PerturbedAnchors(HiddenNoise):
         curvature, mechanism = Anchor(setting, AnchorSettings.of(setting.learning)).perturbation()
         first = [replace(r, vector=noised_part(code, r)) for r in observed.recorded if r.index == 0]
         return [
-            perturbed_objectives.Round(release, curvature, np.zeros(setting.dimension), mechanism) for release in first
+            perturbed_objectives.Round(release, curvature, np.zeros(setting.dimension), SQUARE, mechanism)
+            for release in first
         ]
 
     def bound(self, observed: Observed) -> float:

@@ -78,7 +78,7 @@ def direction(problem: LocalProblem, capacity: float, terms: Sequence[Terms], re
     for t, u in zip(terms, moved, strict=True):
         f = t.release.vector
         known = capacity / problem.records * (others.loss.slope(others.x @ f, others.y) @ others.x)
-        known = known + t.rest * f + t.dual
+        known = known + t.known(f)
         size = float(np.linalg.norm(u))
         if size <= _FLAT * longest or not known.any():
             continue
@@ -152,10 +152,10 @@ class _Traces:
         squares, bent = [], []
         for t, f in zip(terms, releases, strict=True):
             slopes = problem.loss.slope(f @ problem.x.T, problem.y)
-            base = (worlds.capacity / problem.records) * (slopes @ problem.x) + t.rest * f + t.dual
+            base = (worlds.capacity / problem.records) * (slopes @ problem.x) + t.known(f)
             u = 2.0 * t.degree * f - t.towards
             squares.append([np.square(base).sum(axis=1), (base * u).sum(axis=1), np.square(u).sum(axis=1)])
-            bent.append(np.linalg.eigvalsh(worlds.hessians(world, t.rest, t.release.vector[None, :])))
+            bent.append(np.linalg.eigvalsh(worlds.hessians(world, t.rest, t.beyond, t.release.vector[None, :])))
         mechanisms = [r.mechanism for r in rounds]
         return cls(
             np.array(squares).transpose(1, 0, 2),
@@ -223,7 +223,7 @@ def _determinants(
     penalties = np.exp(_schedules(start[:, None], len(terms)))[:, 0]
     for t, f, bent, eta in zip(terms, releases, traces.bent, penalties, strict=True):
         pull = 2.0 * eta * t.degree
-        exact = np.linalg.slogdet(worlds.hessians(world, t.rest + pull, f))[1]
+        exact = np.linalg.slogdet(worlds.hessians(world, t.rest + pull, t.beyond, f))[1]
         beyond += exact - float(np.log(bent + pull).sum())
     return beyond
 

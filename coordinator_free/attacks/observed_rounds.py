@@ -1,6 +1,6 @@
 """What an agent of the ADMM family minimised in each round, from recorded releases.
 
-    J(f) = C/m sum_k loss(f . x_k, y_k) + w/2 |f|^2 + b . f
+    J(f) = C/m sum_k loss(f . x_k, y_k) + w/2 |f|^2 + b . f  (+ what the regulariser adds to the square)
 
 An observer of the run knows w and b: they come from released values alone.
 
@@ -24,16 +24,23 @@ from coordinator_free.agents.admm.admm import Admm
 from coordinator_free.attacks.inversion import Follower, Heard
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.problem.objective import LocalProblem
+from coordinator_free.problem.regularisers import Beyond
 from coordinator_free.release import FloatArray, Release
 
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """A release and the objective it comes from: J's ``curvature`` w and ``linear`` b (d,)."""
+    """A release and the objective it comes from: J's ``curvature`` w, ``linear`` b (d,), and what is ``beyond``."""
 
     release: Release
     curvature: float
     linear: FloatArray
+    beyond: Beyond
+
+    def pull(self, f: FloatArray) -> FloatArray:
+        """The gradient of J without its records at each f (..., d)."""
+        pull: FloatArray = self.curvature * f + self.linear + self.beyond.slope(f)
+        return pull
 
     def remainder(self, problem: LocalProblem, capacity: float, released: FloatArray | None = None) -> FloatArray:
         """-grad J at each f (..., d), by default the recorded release.
@@ -42,7 +49,7 @@ class Objective:
         """
         f = self.release.vector if released is None else released
         slopes = problem.loss.slope(f @ problem.x.T, problem.y)
-        left: FloatArray = -((capacity / problem.records) * (slopes @ problem.x) + self.curvature * f + self.linear)
+        left: FloatArray = -((capacity / problem.records) * (slopes @ problem.x) + self.pull(f))
         return left
 
 
@@ -71,18 +78,26 @@ class Terms:
     degree: int
     dual: FloatArray
     towards: FloatArray
+    beyond: Beyond
+
+    def known(self, f: FloatArray) -> FloatArray:
+        """The gradient at each f (..., d) of what neither a record nor the penalty touches."""
+        known: FloatArray = self.rest * f + self.dual + self.beyond.slope(f)
+        return known
 
 
 def observe(algorithm: type[Admm], setting: Setting, recorded: Sequence[Release], heard: Heard) -> list[Objective]:
     """Lead the agent along its recorded releases and note each round's objective. Raises `InversionError`."""
-    return [Objective(release, *seen[:2]) for release, seen in _watched(algorithm, setting, recorded, heard)]
+    watched, beyond = _watched(algorithm, setting, recorded, heard)
+    return [Objective(release, *seen[:2], beyond) for release, seen in watched]
 
 
 def observe_terms(algorithm: type[Admm], setting: Setting, recorded: Sequence[Release], heard: Heard) -> list[Terms]:
     """What an observer that knows the dual step, but no penalty, knows of each round's objective."""
+    watched, beyond = _watched(algorithm, setting, recorded, heard)
     return [
-        Terms(release, rest, len(setting.neighbours), dual, towards)
-        for release, (_, _, rest, dual, towards) in _watched(algorithm, setting, recorded, heard)
+        Terms(release, rest, len(setting.neighbours), dual, towards, beyond)
+        for release, (_, _, rest, dual, towards) in watched
     ]
 
 
@@ -91,7 +106,7 @@ _Seen = tuple[float, FloatArray, float, FloatArray, FloatArray]
 
 def _watched(
     algorithm: type[Admm], setting: Setting, recorded: Sequence[Release], heard: Heard
-) -> list[tuple[Release, _Seen]]:
+) -> tuple[list[tuple[Release, _Seen]], Beyond]:
     class Observed(algorithm):  # type: ignore[misc, valid-type]
         answer: FloatArray
         seen: _Seen
@@ -117,4 +132,4 @@ def _watched(
         agent.answer = release.vector
         follower.step(release, heard)
         seen.append((release, agent.seen))
-    return seen
+    return seen, agent.beyond

@@ -1,6 +1,7 @@
 """The likelihood-ratio attack on objective perturbation (dual and penalty perturbation, perturbed local models).
 
-The agent releases f = argmin J(f) + e . f with noise e, J(f) = C/m sum_k loss(f . x_k, y_k) + w/2 |f|^2 + b . f.
+The agent releases f = argmin J(f) + e . f with noise e, J(f) = C/m sum_k loss(f . x_k, y_k) + w/2 |f|^2 + b . f
+(and what the regulariser adds to the square).
 An observer that knows the records solves for the noise, e = -grad J(f), and the density of f is that of e times the
 determinant of J's Hessian at f (Chaudhuri, Monteleoni and Sarwate 2011).
 
@@ -30,6 +31,7 @@ from coordinator_free.privacy.gaussian_objective_perturbation import GaussianObj
 from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
 from coordinator_free.problem.objective import LocalProblem
+from coordinator_free.problem.regularisers import Beyond
 from coordinator_free.release import FloatArray, Release
 
 _NEWTON = 30
@@ -53,7 +55,7 @@ def observe(
     for seen in observed_rounds.observe(algorithm, setting, recorded, heard):
         mechanism = charges.charge(seen.release.index)
         assert isinstance(mechanism, ObjectivePerturbation)
-        rounds.append(Round(seen.release, seen.curvature, seen.linear, mechanism))
+        rounds.append(Round(seen.release, seen.curvature, seen.linear, seen.beyond, mechanism))
     return rounds
 
 
@@ -121,9 +123,9 @@ class Worlds:
         first, second = (np.einsum("ki,kj->kij", p.x, p.x).reshape(m, d * d) for p in pair)
         return cls(pair, (first, second), capacity)
 
-    def hessians(self, world: int, w: float, f: FloatArray) -> FloatArray:
+    def hessians(self, world: int, w: float, beyond: Beyond, f: FloatArray) -> FloatArray:
         """The Hessian of J at each f (n, d), shape (n, d, d)."""
-        return _hessians(self.problems[world], self.products[world], self.capacity, w, f)
+        return _hessians(self.problems[world], self.products[world], self.capacity, w, beyond, f)
 
 
 def drawn(
@@ -139,7 +141,7 @@ def drawn(
             releases = []
             for r in rounds:
                 linear = r.linear + _draw(r.mechanism, count, noise)
-                f = _minimisers(problem, product, worlds.capacity, r.curvature, linear, r.release.vector)
+                f = _minimisers(problem, product, worlds.capacity, r, linear)
                 releases.append(np.rint(f / GRID) * GRID)
             yield world, slice(low, low + count), releases
 
@@ -148,7 +150,7 @@ def score(worlds: Worlds, r: Round, f: FloatArray) -> FloatArray:
     """ln p(f | first) - ln p(f | second), shape (trials,)."""
     parts = []
     for world in (0, 1):
-        hessian = worlds.hessians(world, r.curvature, f)
+        hessian = worlds.hessians(world, r.curvature, r.beyond, f)
         density = r.mechanism.log_density(r.remainder(worlds.problems[world], worlds.capacity, f))
         parts.append(density + np.linalg.slogdet(hessian)[1])
     difference: FloatArray = parts[0] - parts[1]
@@ -163,34 +165,39 @@ def _draw(mechanism: ObjectivePerturbation, trials: int, noise: FreshNoise) -> F
     return drawn
 
 
-def _hessians(problem: LocalProblem, product: FloatArray, capacity: float, w: float, f: FloatArray) -> FloatArray:
+def _hessians(
+    problem: LocalProblem, product: FloatArray, capacity: float, w: float, beyond: Beyond, f: FloatArray
+) -> FloatArray:
     """The Hessian of J at each f (n, d), shape (n, d, d)."""
     curvatures = problem.loss.curvature(f @ problem.x.T, problem.y)
     d = f.shape[1]
     matrices: FloatArray = ((capacity / problem.records) * (curvatures @ product)).reshape(-1, d, d)
-    matrices[:, np.arange(d), np.arange(d)] += w
+    matrices[:, np.arange(d), np.arange(d)] += w + beyond.curvature(f)
     return matrices
 
 
 def _minimisers(
-    problem: LocalProblem, product: FloatArray, capacity: float, w: float, linear: FloatArray, start: FloatArray
+    problem: LocalProblem, product: FloatArray, capacity: float, r: Round, linear: FloatArray
 ) -> FloatArray:
-    """argmin of C/m sum loss + w/2 |f|^2 + b . f for each b (n, d): Newton's method, all at once, with backtracking."""
-    share = capacity / problem.records
+    """argmin of J with each b (n, d) in the place of the round's: Newton's method, all at once, with backtracking."""
+    share, w, beyond = capacity / problem.records, r.curvature, r.beyond
 
     def value(f: FloatArray) -> FloatArray:
         fit = problem.loss.value(f @ problem.x.T, problem.y).sum(axis=1)
         total: FloatArray = share * fit + 0.5 * w * np.square(f).sum(axis=1) + (linear * f).sum(axis=1)
+        total += beyond.value(f)
         return total
 
-    f = np.broadcast_to(start, linear.shape).copy()
+    f = np.broadcast_to(r.release.vector, linear.shape).copy()
     now = value(f)
     for _ in range(_NEWTON):
-        gradient = share * (problem.loss.slope(f @ problem.x.T, problem.y) @ problem.x) + w * f + linear
+        gradient = (
+            share * (problem.loss.slope(f @ problem.x.T, problem.y) @ problem.x) + w * f + linear + beyond.slope(f)
+        )
         size = np.sqrt(np.square(gradient).sum(axis=1))
         if bool((size <= 1e-10 + 1e-14 * np.sqrt(np.square(linear).sum(axis=1))).all()):
             break
-        step = -np.linalg.solve(_hessians(problem, product, capacity, w, f), gradient[:, :, None])[:, :, 0]
+        step = -np.linalg.solve(_hessians(problem, product, capacity, w, beyond, f), gradient[:, :, None])[:, :, 0]
         slope = (gradient * step).sum(axis=1)
         length = np.ones(len(f))
         for _ in range(_HALVINGS):

@@ -80,7 +80,7 @@ def residuals(environment: Environment, vectors: FloatArray, record: int) -> Flo
 def admm_residuals(problem: LocalProblem, capacity: float, rounds: Sequence[Objective], record: int) -> FloatArray:
     """The same for an agent of the ADMM family, (T, d): Eq. 67 of Zhang, Khalili and Liu 2018, without its factor."""
     vectors = np.stack([seen.release.vector for seen in rounds])
-    known = np.stack([seen.curvature * seen.release.vector + seen.linear for seen in rounds])
+    known = np.stack([seen.pull(seen.release.vector) for seen in rounds])
     keep = np.arange(problem.records) != record
     slopes = problem.loss.slope(vectors @ problem.x[keep].T, problem.y[keep])
     rest: FloatArray = -(problem.records / capacity) * known - slopes @ problem.x[keep]

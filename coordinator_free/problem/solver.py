@@ -6,7 +6,7 @@ Khalili and Liu 2018, Eq. 10 and 24):
     F(f) = C/m sum_k loss(f . x_k, y_k) + w/2 |f|^2 + b . f
 
 ``C`` is the capacity, ``w`` the curvature that no record touches (regulariser, penalty), ``b`` what the duals, the
-neighbours and the noise add up to.
+neighbours and the noise add up to. A regulariser of another form adds more (`coordinator_free.problem.regularisers`).
 
 Rules that hold here:
 - The minimiser is exact: the gradient's norm ends at most at `tolerance`. Objective perturbation and the sensitivity of
@@ -30,6 +30,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from coordinator_free.problem.objective import LocalProblem
+from coordinator_free.problem.regularisers import SQUARE, Beyond
 from coordinator_free.release import FloatArray
 
 BLOCK = 1024
@@ -38,8 +39,10 @@ LENGTHS = np.array([1.0, 0.5, 0.125, 0.015625])
 """Step lengths that a fixed line search looks at."""
 FIXED_STEPS = 10
 """Steps of a private round: on census data 3 to 8 are needed, with penalties and noise of any size."""
-FRESH_STEPS = 6
-"""Those of them, the first, that factorise the Hessian anew."""
+BENT_STEPS = 20
+"""The same with a regulariser that adds curvature of its own to the square: 10 to 13 are needed where rho is large."""
+REUSED_STEPS = 4
+"""Those of them, the last, that solve with the Hessian as it was factorised before."""
 LIMIT = 100
 """Newton steps after which the solver gives up."""
 
@@ -56,10 +59,11 @@ def tolerance(quadratic: float, at: FloatArray, linear: FloatArray) -> float:
 class LocalSolver:
     """Minimises F for one agent's records, again and again with other ``w`` and ``b``."""
 
-    def __init__(self, problem: LocalProblem, capacity: float) -> None:
+    def __init__(self, problem: LocalProblem, capacity: float, beyond: Beyond = SQUARE) -> None:
         self._x = problem.x
         self._y = problem.y
         self._loss = problem.loss
+        self._beyond = beyond
         self._capacity = capacity if problem.records else 0.0
         self._share = capacity / problem.records if problem.records else 0.0
         records, dimension = problem.x.shape
@@ -82,18 +86,22 @@ class LocalSolver:
         margins = self._x @ f
         met = False
         refuses = steps is None
-        solve = self._factorised(margins, quadratic, refuses=refuses)
+        fresh = 0 if steps is None else steps - REUSED_STEPS
+        solve = self._factorised(margins, quadratic, f, refuses=refuses)
+        stiff = quadratic + self._beyond.largest_curvature
         for taken in range(LIMIT):
             gradient = self._share * (self._loss.slope(margins, self._y) @ self._x) + quadratic * f + linear
+            if self._beyond.bends:
+                gradient += self._beyond.slope(f)
             self.steps_taken = taken
-            before, met = met, _norm(gradient) <= tolerance(quadratic, f, linear)
+            before, met = met, _norm(gradient) <= tolerance(stiff, f, linear)
             # One step more than the rule asks for costs little and brings float64's last digits.
             if met and (taken >= steps if steps is not None else before):
                 return f
             fixed = steps is not None and taken < steps
-            reuse = taken >= FRESH_STEPS if fixed else met
+            reuse = taken >= fresh if fixed else met
             if taken and not reuse:
-                solve = self._factorised(margins, quadratic, refuses=refuses)
+                solve = self._factorised(margins, quadratic, f, refuses=refuses)
             step = -solve(gradient)
             along = self._x @ step
             length = self._length(margins, along, f, step, gradient, quadratic, linear, fixed=fixed)
@@ -104,14 +112,16 @@ class LocalSolver:
             return f
         raise SolverError(
             f"gradient norm {_norm(gradient):.1e} after {LIMIT} Newton steps, wanted "
-            f"{tolerance(quadratic, f, linear):.1e}: learning.capacity, rho or penalty are too far apart"
+            f"{tolerance(stiff, f, linear):.1e}: learning.capacity, rho or penalty are too far apart"
         )
 
     def _factorised(
-        self, margins: FloatArray, quadratic: float, *, refuses: bool
+        self, margins: FloatArray, quadratic: float, f: FloatArray, *, refuses: bool
     ) -> Callable[[FloatArray], FloatArray]:
-        """Solves (C/m X^T S X + w I) s = gradient for s, S the records' curvatures at ``margins``."""
+        """Solves (C/m X^T S X + w I) s = gradient for s, S the records' curvatures at ``margins``; at ``f``."""
         weights = np.sqrt(self._share * self._loss.curvature(margins, self._y))
+        if self._beyond.bends:
+            return self._bent(weights, quadratic + self._beyond.curvature(f), refuses=refuses)
         if self._gram is not None:
             inner = (weights[:, None] * self._gram) * weights
             inner[np.diag_indices_from(inner)] += quadratic
@@ -123,10 +133,30 @@ class LocalSolver:
                 return step
 
             return in_records
+        return self._in_coordinates(weights, quadratic, refuses=refuses)
+
+    def _bent(self, weights: FloatArray, diagonal: FloatArray, *, refuses: bool) -> Callable[[FloatArray], FloatArray]:
+        """The same with ``diagonal`` (d,) in the place of w I."""
+        if self._gram is None:
+            return self._in_coordinates(weights, diagonal, refuses=refuses)
+        inner = weights[:, None] * ((self._x / diagonal) @ self._x.T) * weights
+        inner[np.diag_indices_from(inner)] += 1.0
+        solve = _cholesky(inner, refuses=refuses)
+
+        def in_records(gradient: FloatArray) -> FloatArray:
+            dual = weights * solve(weights * (self._x @ (gradient / diagonal)))
+            step: FloatArray = (gradient - dual @ self._x) / diagonal
+            return step
+
+        return in_records
+
+    def _in_coordinates(
+        self, weights: FloatArray, diagonal: FloatArray | float, *, refuses: bool
+    ) -> Callable[[FloatArray], FloatArray]:
         dimension = self._x.shape[1]
         matrix = np.zeros((dimension, dimension), order="F")
-        matrix[np.diag_indices(dimension)] = quadratic
-        for first in range(0, len(margins), BLOCK):
+        matrix[np.diag_indices(dimension)] = diagonal
+        for first in range(0, len(weights), BLOCK):
             rows = self._x[first : first + BLOCK]
             block = self._block[: len(rows)]
             np.multiply(rows, weights[first : first + BLOCK, None], out=block)
@@ -160,6 +190,8 @@ class LocalSolver:
             labels = self._labels[: len(there)]
             records = self._loss.slope(there, labels).reshape(len(lengths), -1) @ along
             total: FloatArray = self._share * records + flat + lengths * bend
+            if self._beyond.bends:
+                total += self._beyond.slope(f + lengths[:, None] * step) @ step
             return total
 
         if fixed:

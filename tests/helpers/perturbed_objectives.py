@@ -27,6 +27,7 @@ def run(
     d: int = 3,
     mechanism: str = "gamma-norm",
     seed: int = 0,
+    form: str = "squared",
 ) -> tuple[list[Setting], list[list[Release]], dict[tuple[int, int], Release]]:
     """Settings, each agent's releases in order, and every release by (agent, index)."""
     rng = np.random.default_rng(seed)
@@ -43,7 +44,7 @@ def run(
                 problem=LocalProblem(x, np.sign(rng.normal(size=records)), LOGISTIC, 0.0),
                 dimension=d,
                 updates=updates,
-                learning=LEARNING,
+                learning={**LEARNING, "regulariser_form": form},
                 mechanism=mechanism,
                 multipliers=np.full(updates, 1.0 / epsilon),
                 clip=1.0,

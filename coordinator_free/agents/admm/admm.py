@@ -6,7 +6,8 @@
     lambda_i(t+1) = lambda_i(t) + theta/2 sum_j (V_i(t+1) - V_j(t+1))                                     (Eq. 10)
 
 The papers' C is the `capacity`, eta the `penalty`, the dual step theta equals eta unless given. rho_i is ``rho``
-("per-node", Zhang and Zhu) or ``rho`` / agents ("shared", Zhang, Khalili and Liu 2018).
+("per-node", Zhang and Zhu) or ``rho`` / agents ("shared", Zhang, Khalili and Liu 2018). The regulariser may add to
+rho_i/2 |f|^2 (``regulariser_form``); proofs of privacy use the strong convexity of the square alone.
 
 Rules that hold here:
 - What everything starts from is public (`coordinator_free.agents.admm.settings`): the first release (index 0, round 0)
@@ -35,7 +36,8 @@ from coordinator_free.algorithm import Algorithm, Attack
 from coordinator_free.inbox import used
 from coordinator_free.privacy.mechanism import GRID, Mechanism, boxed
 from coordinator_free.problem.own_part import Received, around
-from coordinator_free.problem.solver import FIXED_STEPS, LocalSolver
+from coordinator_free.problem.regularisers import Beyond, beyond_square
+from coordinator_free.problem.solver import BENT_STEPS, FIXED_STEPS, LocalSolver
 from coordinator_free.release import FloatArray, Release
 from coordinator_free.settings import AgentNumbers, SettingError, Settings
 
@@ -71,6 +73,8 @@ class Admm(Algorithm):
     varying_penalty: ClassVar[bool] = False
     """Whether the penalty may change from round to round and differ from the dual step."""
 
+    beyond: Beyond
+    """What the regulariser adds to rho_i/2 |f|^2; no record touches it."""
     _own: FloatArray
     """V_i, the agent's last release."""
     _others: FloatArray
@@ -111,9 +115,11 @@ class Admm(Algorithm):
             raise AdmmError(f"learning.theta = {self._theta:g}: {self.name} needs it equal to a constant penalty")
         if setting.mechanism != "none":
             self._check_private()
-        self._solver = LocalSolver(setting.problem, self._capacity)
+        self.beyond = beyond_square(own.regulariser_form, self._rho)
+        self._solver = LocalSolver(setting.problem, self._capacity, self.beyond)
         self._guarded = setting.mechanism != "none"
-        self._steps = FIXED_STEPS if self._guarded else None
+        fixed = BENT_STEPS if self.beyond.bends else FIXED_STEPS
+        self._steps = fixed if self._guarded else None
         self._place = {j: k for k, j in enumerate(setting.neighbours)}
         self._start = own.start
         self._reset(0)

@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from coordinator_free.problem.regularisers import Form
 from coordinator_free.release import FloatArray
 from coordinator_free.settings import NonNegative, Positive, Settings
 
@@ -36,6 +37,8 @@ class AdmmSettings(Settings):
     """The dual step. Default: the first penalty."""
     regulariser: Literal["per-node", "shared"] = "per-node"
     """Whether every agent has ``rho``, or all together."""
+    regulariser_form: Form = "squared"
+    """Which regulariser ``rho`` weighs: `coordinator_free.problem.regularisers`."""
     start: Literal["zero", "random"] = "zero"
     """Where models start: at zero, or each at a point of its own, drawn from the run's seed. Duals start at zero."""
     kappa: NonNegative | None = None

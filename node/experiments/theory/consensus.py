@@ -2,7 +2,8 @@
 
 Rules that hold here:
 - The theorems are about agents with one dual step, each with a penalty of its own in each round, that is never below
-  the dual step and never falls. About any other subject nothing is said.
+  the dual step and never falls. About any other subject nothing is said, and nothing where the regulariser is not the
+  square.
 - m_i is the agent's own rho, M_i is rho plus C times the largest curvature that the loss has on its records. Both rest
   on the records.
 - Rounds that are so close to the optimum that float64 resolves no rate are left out.
@@ -104,7 +105,7 @@ def consensus_of(subject: Subject) -> Consensus | None:
     agents = [cast("Admm", make(configuration.learning.algorithm, subject.setting(i))) for i in range(subject.agents)]
     schedules = [agent.schedule for agent in agents]
     curvature = subject.problems[0].loss.curvature_bound
-    if len({theta for _, theta, _ in schedules}) > 1 or not np.isfinite(curvature):
+    if len({theta for _, theta, _ in schedules}) > 1 or not np.isfinite(curvature) or agents[0].beyond.bends:
         return None
     _, theta, rho = schedules[0]
     capacity = agents[0].capacity

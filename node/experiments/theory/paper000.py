@@ -3,6 +3,7 @@
 Rules that hold here:
 - They speak about the ADMM family alone, on a loss with bounded slopes.
 - Sizes are asked of the agent with the fewest records, at the constant beta = 1 that the paper leaves open.
+- The proofs of Theorems 3 to 6 and of Lemma 11 are about the squared regulariser: about another they say nothing.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ THEOREMS: tuple[tuple[str, str, _Terms, type[Admm], float], ...] = (
 def sample_sizes(subject: Subject) -> list[Bound]:
     """Theorems 3 to 6 with their corollaries: the records that an accuracy asks for."""
     kind = _kind(subject)
-    if kind is None or not any(subject.records):
+    if kind is None or not any(subject.records) or _own(subject).regulariser_form != "squared":
         return []
     agent = _smallest(subject)
     charges = _charges(subject, agent)
@@ -165,6 +166,8 @@ def noise_in_an_objective(subject: Subject) -> list[Bound]:
     """Lemma 11, on which Theorem 4 rests: by how much fresh noise lifts the first round's objective."""
     kind = _kind(subject)
     if kind is None or not subject.configuration.private or not issubclass(kind, DualPerturbation):
+        return []
+    if _own(subject).regulariser_form != "squared":
         return []
     agent = _smallest(subject)
     charge, code = _charges(subject, agent)[0], kind(subject.setting(agent))
@@ -272,7 +275,9 @@ def _floor(code: Admm, index: int, subject: Subject) -> float:
     if not isinstance(charge, ObjectivePerturbation):
         return sample_size.least_spread(noise, 1.0)
     phi, _ = code._perturbation(index)  # type: ignore[attr-defined]
-    curved = code._problem.loss.curvature_bound * code.row_bound**2 * _own(subject).capacity
+    curved = (
+        code.beyond.largest_curvature + code._problem.loss.curvature_bound * code.row_bound**2 * _own(subject).capacity
+    )
     return sample_size.least_spread(noise, curved + code.curvature(index) + phi)
 
 

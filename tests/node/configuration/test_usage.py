@@ -98,6 +98,7 @@ OWN: dict[str, Any] = {
     "own_growths": [1.1, 1.2, 1.3, 1.4],
     "theta": 0.5,
     "regulariser": "shared",
+    "regulariser_form": "smooth-l1",
     "pvp_form": "as_published",
     "last_round": "dvp",
     "kappa": 0.5,

@@ -126,7 +126,7 @@ def _optimum(trial: Trial, weights: FloatArray | None = None) -> FloatArray:
     """The optimum that the agents of a run agree on, shape (d,); ``weights`` are those of their objectives."""
     own = AdmmSettings.of(trial.preparation.configuration.learning.given())
     rho = own.rho / trial.preparation.agents if own.regulariser == "shared" else own.rho
-    return consensus_optimum(trial.problems, own.capacity, rho, weights)
+    return consensus_optimum(trial.problems, own.capacity, rho, weights, own.regulariser_form)
 
 
 def _distances(trial: Trial, best: FloatArray) -> FloatArray:

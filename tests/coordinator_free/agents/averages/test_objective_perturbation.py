@@ -25,6 +25,7 @@ from coordinator_free.privacy.gaussian_objective_perturbation import (
 )
 from coordinator_free.privacy.noise import Stream
 from coordinator_free.problem.losses import SQUARED
+from coordinator_free.problem.regularisers import SQUARE
 from coordinator_free.settings import SettingError
 from node.cli import main
 from tests.helpers.averages_networks import complete, problems, run, settings
@@ -63,7 +64,7 @@ def test_the_charge_spends_the_budget_by_the_bound_and_is_never_more_generous(ep
 def rounds_of(setting: Setting, agent: Averaging, release: Any) -> list[objective.Round]:
     curvature, mechanism = Anchor(setting, AnchorSettings.of(setting.learning)).perturbation()
     first = replace(release, vector=noised_part(agent, release))
-    return [objective.Round(first, curvature, np.zeros(3), mechanism)]
+    return [objective.Round(first, curvature, np.zeros(3), SQUARE, mechanism)]
 
 
 @pytest.mark.parametrize("way", [{}, {"aggregation": "push-sum", "push_rounds": 9}])
