@@ -30,7 +30,10 @@ from coordinator_free.release import FloatArray, Release
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """A release and the objective it comes from: J's ``curvature`` w, ``linear`` b (d,), and what is ``beyond``."""
+    """A release and the objective it comes from: J's ``curvature`` w and ``linear`` b (d,).
+
+    ``beyond``: what the regulariser adds to the square.
+    """
 
     release: Release
     curvature: float
@@ -71,6 +74,7 @@ class Terms:
     """The same objective without its penalty: w = ``rest`` + 2 eta ``degree``, b = ``dual`` - eta ``towards``.
 
     ``dual`` is 2 lambda, and ``towards`` the sum of N times the agent's and of its neighbours' releases, both (d,).
+    ``beyond`` as in `Objective`.
     """
 
     release: Release

@@ -154,3 +154,17 @@ def test_what_papers_000_and_002_bound_in_a_run(name: str, mechanism: str, tmp_p
 
 def test_papers_000_and_002_bound_nothing_of_another_algorithm(run: Path) -> None:
     assert not [bound for bound in registry.bounds(subject(run)) if bound.source.startswith("000")]
+
+
+@pytest.mark.parametrize("algorithm", ["admm", "dvp"])
+def test_bounds_for_the_squared_regulariser_are_left_out_with_another(algorithm: str, tmp_path: Path) -> None:
+    learning = {"algorithm": algorithm, "loss": "logistic", "capacity": 5.0, "rho": 1.0, "penalty": 2.0}
+    privacy = {} if algorithm == "admm" else {"mechanism": "gamma-norm", "epsilon": 2.0, "delta": 1e-3, "clip": 2.0}
+    sources = {}
+    for form in ("squared", "smooth-l1"):
+        table = {**TABLE, "learning": {**learning, "regulariser_form": form}, "privacy": privacy}
+        run = finished(tmp_path / form, table)
+        sources[form] = {bound.source for bound in registry.bounds(subject(run))}
+    left = {"dvp": {"000, Corollaries 1.2 and 2.2", "000, Proposition 7"}, "admm": set()}[algorithm]
+    assert sources["smooth-l1"] == left
+    assert left < sources["squared"]
