@@ -32,7 +32,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 NOTES = [
     f"{PUBLIC}: the default. {MAXIMA}: data.as_published = true. {FREQUENCY}: with data.by_frequency too.",
     "Maxima and frequencies come from all records: one replaced record may change every row, so no epsilon is true.",
-    f"eta = 0.5; DVP claims alpha {ALPHA:g} for each round. {MAJORITY}.",
+    f"eta = 0.5; DVP claims alpha {ALPHA:g} for each round; {MAJORITY}.",
 ]
 
 

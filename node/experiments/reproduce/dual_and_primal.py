@@ -47,7 +47,7 @@ LOSS_OFF_SCALE = 3.0
 MEANING = {PUBLISHED: "alpha is claimed for each round", TRULY: "alpha is the total over all rounds"}
 ADULT_ROWS = (
     "Rows: adult.data, 30,162 people without missing values; test: adult.test. Columns are scaled by public bounds, "
-    f"rows to L2 norm at most 1; the paper divides columns by their maxima (--set data.as_published=true). {MAJORITY}."
+    f"rows to L2 norm at most 1; the paper divides columns by their maxima (--set data.as_published=true); {MAJORITY}."
 )
 OTHER_ROWS = (
     "Losses, errors and designs are computed from the records, and no budget covers them: where the records are "
