@@ -75,6 +75,11 @@ class Loss(ABC):
         """The diagonal of its Hessian, elementwise on models (..., p)."""
         return np.full_like(theta, 2.0)
 
+    @property
+    def has_own_penalty(self) -> bool:
+        """Whether the regulariser is another than |theta|^2, which exact minimisers and their proofs take."""
+        return type(self).penalty_gradient is not Loss.penalty_gradient
+
     def values(self, theta: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
         """The loss of each record, shape (m,)."""
         return self.value(x @ theta, y)

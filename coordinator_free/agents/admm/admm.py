@@ -106,6 +106,11 @@ class Admm(Algorithm):
             raise AdmmError(
                 f'learning.loss = "{self._problem.loss.name}": {self.name} needs exact minimisers, and so a convex loss'
             )
+        if self._problem.loss.has_own_penalty:
+            raise AdmmError(
+                f'learning.loss = "{self._problem.loss.name}": its own regulariser would change nothing, because '
+                f"{self.name} has rho and learning.regulariser_form; accepted are losses without one"
+            )
         own, self._numbers = AdmmSettings.of(setting.learning), AgentNumbers.of(setting.learning)
         self._capacity, self._kappa = own.capacity, own.kappa
         self._rho = own.rho / self._sharers(own)

@@ -93,6 +93,11 @@ class Anchor:
                 f'learning.loss = "{setting.problem.loss.name}": {kind} protects the exact minimiser of a convex loss, '
                 "which this is not"
             )
+        if kind in MINIMISERS and setting.problem.loss.has_own_penalty:
+            raise SettingError(
+                f'learning.loss = "{setting.problem.loss.name}": {kind} takes the square as regulariser, and this loss '
+                "has another; accepted are losses without a regulariser of their own"
+            )
         self._private = setting.mechanism != "none" and kind != "zero" and setting.problem.records > 0
         if setting.mechanism != "none":
             self._check_private()
