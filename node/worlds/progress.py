@@ -41,7 +41,9 @@ class Progress:
         words = {failure["who"]: "; ".join(failure["last_words"]) for failure in self.failures}
         ends = [(agent, words[agent_name(agent)]) for agent in self.waited_for if agent_name(agent) in words]
         told = "".join(f"; agent {agent}: {end}" for agent, end in ends[:3])
-        return f"nothing new for {self.still:.0f} s: waiting for {agents_in_words(self.waited_for)}{told}"
+        # Its neighbours may have got as far as an agent that ended, and wait for it too.
+        waited_for = [agent for agent, _ in ends] or self.waited_for
+        return f"nothing new for {self.still:.0f} s: waiting for {agents_in_words(waited_for)}{told}"
 
 
 class Standstill:

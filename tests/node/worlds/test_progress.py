@@ -38,3 +38,9 @@ def test_the_line_names_the_agent_and_how_it_ended() -> None:
         waited_for=(1,),
     )
     assert stands.waiting() == "nothing new for 3 s: waiting for agent 1; agent 1: killed by SIGKILL"
+
+
+def test_an_agent_that_ended_is_named_and_not_its_neighbours_that_got_as_far() -> None:
+    failure = {"who": "agent-0002", "status": -9, "last_words": ["killed by SIGKILL"]}
+    moment = Progress(6, 6, 0, 87, 600, 0, 87, 1.0, 9.0, failures=(failure,), still=3.0, waited_for=(1, 2, 3))
+    assert moment.waiting() == "nothing new for 3 s: waiting for agent 2; agent 2: killed by SIGKILL"
