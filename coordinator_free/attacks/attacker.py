@@ -149,12 +149,12 @@ class Attacker:
     def attack(self, agent: int, trials: int, record: int | None) -> Attempt:
         """Tell an agent's record (None: the worst) from its worst alternative, in ``trials`` runs with either."""
         observed = self._agents[agent]
-        found, replaced = max(
-            ((self._shifts(observed, change), change.record) for change in self._candidates(observed, record)),
-            key=lambda pair: pair[0].divergence,
+        changes = self._candidates(observed, record)
+        found, change = max(
+            zip(self._shifts(observed, changes), changes, strict=True), key=lambda pair: pair[0].divergence
         )
         scores = shift_scores(found, 2 * trials, self._fresh(agent))
-        return Attempt(scores, replaced, found.attained, trials)
+        return Attempt(scores, change.record, found.attained, trials)
 
     def adversarial(self) -> Attacker:
         """The same attack on a record 0 of the worst possible value, in each agent that has records."""
@@ -168,9 +168,8 @@ class Attacker:
         states. Above 1, no data can make the charge right. None where the release has no exact value.
         """
         observed = self._adversarial(self._agents[agent])
-        shares = [
-            share for change in self._candidates(observed, 0) for share in self._shifts(observed, change).shares()
-        ]
+        found = self._shifts(observed, self._candidates(observed, 0))
+        shares = [share for one in found for share in one.shares()]
         return max(shares, default=None)
 
     def residuals(self, agent: int, record: int) -> FloatArray:  # noqa: ARG002
@@ -212,10 +211,10 @@ class Attacker:
     def _candidates(self, observed: Observed, record: int | None) -> list[Replacement]:
         return candidates(observed.setting, record=record, row_bound=self._row_bound(observed))
 
-    def _shifts(self, observed: Observed, change: Replacement) -> Shifts:
-        """What a replaced record moves in each release."""
-        return recorded_states.shifts(
-            observed.make, observed.setting, change, observed.recorded, observed.heard, observed.mechanisms()
+    def _shifts(self, observed: Observed, changes: Sequence[Replacement]) -> list[Shifts]:
+        """What each of these replacements of a record moves in each release."""
+        return recorded_states.shifts_of(
+            observed.make, observed.setting, changes, observed.recorded, observed.heard, observed.mechanisms()
         )
 
     def _row_bound(self, observed: Observed) -> float | None:

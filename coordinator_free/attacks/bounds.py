@@ -89,7 +89,7 @@ def clopper_pearson(hits: FloatArray, observations: int, level: float) -> tuple[
 
 def ceiling(observations: int, delta: float, confidence: float) -> float:
     """The largest epsilon that an attack without a single error can show: about ln(observations)."""
-    _check(delta, confidence)
+    check(delta, confidence)
     if observations < 1:
         return 0.0
     level = (1.0 - confidence) / 2.0
@@ -115,7 +115,7 @@ def expected(mu: float, observations: int, delta: float, confidence: float) -> f
 
 def lower_bound(decision: Decision, first: FloatArray, second: FloatArray, delta: float, confidence: float) -> Bound:
     """The bound that a decision, chosen elsewhere, shows on these scores of runs on either dataset."""
-    _check(delta, confidence)
+    check(delta, confidence)
     level = (1.0 - confidence) / 2.0
     right, wrong, observations = _counts(decision.direction, np.array([decision.threshold]), first, second)
     lower, _ = clopper_pearson(right, observations, level)
@@ -200,7 +200,7 @@ def attacked(
     The first half of each array chooses the decision, the second half is judged by it. ``step`` is the rounding of the
     scores (None: raw). Raises `BoundError` for fewer than two runs, NaN, or numbers out of range.
     """
-    _check(delta, confidence)
+    check(delta, confidence)
     if min(first.size, second.size) < 2:
         raise BoundError(f"trials = {min(first.size, second.size)}: at least 2 on each dataset")
     if np.isnan(first).any() or np.isnan(second).any():
@@ -242,7 +242,8 @@ def _epsilon(true_positives: FloatArray, false_positives: FloatArray, delta: flo
     return positive
 
 
-def _check(delta: float, confidence: float) -> None:
+def check(delta: float, confidence: float) -> None:
+    """Raise `BoundError` for a delta or a confidence out of range."""
     if not 0.0 <= delta < 1.0:
         raise BoundError(f"delta = {delta}: accepted: 0 <= delta < 1")
     if not 0.5 < confidence < 1.0:

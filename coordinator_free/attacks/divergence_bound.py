@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from coordinator_free.attacks.bounds import BoundError
+from coordinator_free.attacks.bounds import BoundError, check
 from coordinator_free.release import FloatArray
 
 _SHARES: Final = np.geomspace(3e-4, 0.1, 8)
@@ -51,10 +51,7 @@ def sharp_bound(first: FloatArray, second: FloatArray, delta: float, confidence:
     BoundError
         For no scores, NaN among them, or numbers out of range.
     """
-    if not 0.0 <= delta < 1.0:
-        raise BoundError(f"delta = {delta}: accepted: 0 <= delta < 1")
-    if not 0.5 < confidence < 1.0:
-        raise BoundError(f"confidence = {confidence}: accepted: above 0.5 and below 1")
+    check(delta, confidence)
     # Privacy holds in both directions, so the mean over both is at most delta too.
     ratios = np.concatenate([first, -second])
     if ratios.size == 0 or np.isnan(ratios).any():

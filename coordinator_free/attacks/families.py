@@ -282,10 +282,14 @@ class MaskedSums(Attacker):
             return None
         return Guesses(len(self._sums), guesses, right, p_value)
 
-    def _shifts(self, observed: Observed, change: Replacement) -> Shifts:
-        changed = replace(observed, setting=replace(observed.setting, problem=change.apply(observed.setting.problem)))
-        as_is, other = (cast("Aggregating", one.code()) for one in (observed, changed))
-        return masked_sums.shifts(as_is, other, self._sums)
+    def _shifts(self, observed: Observed, changes: Sequence[Replacement]) -> list[Shifts]:
+        found = []
+        for change in changes:
+            problem = change.apply(observed.setting.problem)
+            changed = replace(observed, setting=replace(observed.setting, problem=problem))
+            as_is, other = (cast("Aggregating", one.code()) for one in (observed, changed))
+            found.append(masked_sums.shifts(as_is, other, self._sums))
+        return found
 
 
 def attacker(agents: Sequence[Observed], secret: bytes) -> Attacker:

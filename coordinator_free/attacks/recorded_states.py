@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coordinator_free.agent import Agent, Setting
-from coordinator_free.attacks.inversion import Heard, in_force, invert
+from coordinator_free.attacks.inversion import Heard, Inverted, in_force, invert
 from coordinator_free.attacks.likelihood_ratio import FreshNoise, Replacement
 from coordinator_free.privacy.mechanism import GRID, Mechanism
 from coordinator_free.problem.losses import Squared
@@ -64,12 +64,31 @@ def shifts(
     heard: Heard,
     mechanisms: Sequence[Mechanism | None],
 ) -> Shifts:
-    """The shifts of the recorded releases, by running the agent along them with either record.
+    """The shifts of the recorded releases for one replacement: see `shifts_of`."""
+    return shifts_of(make, setting, [replacement], recorded, heard, mechanisms)[0]
+
+
+def shifts_of(
+    make: Callable[[Setting], Agent],
+    setting: Setting,
+    replacements: Sequence[Replacement],
+    recorded: Sequence[Release],
+    heard: Heard,
+    mechanisms: Sequence[Mechanism | None],
+) -> list[Shifts]:
+    """The shifts of the recorded releases for each replacement, by running the agent along them with either record.
 
     Raises `InversionError` if a release that one of them used is not recorded.
     """
     as_is = invert(make(setting), recorded, heard)
-    changed = invert(make(replace(setting, problem=replacement.apply(setting.problem))), recorded, heard)
+    changed = [
+        invert(make(replace(setting, problem=replacement.apply(setting.problem))), recorded, heard)
+        for replacement in replacements
+    ]
+    return [_between(as_is, one, mechanisms) for one in changed]
+
+
+def _between(as_is: Sequence[Inverted], changed: Sequence[Inverted], mechanisms: Sequence[Mechanism | None]) -> Shifts:
     found: list[FloatArray] = []
     made_with: list[Mechanism | None] = []
     for one, other, charged in zip(as_is, changed, mechanisms, strict=True):

@@ -108,5 +108,5 @@ def test_many_agents_are_drawn_as_a_matrix(monkeypatch: pytest.MonkeyPatch) -> N
     from node.dealing import graph_picture as network_picture
 
     monkeypatch.setattr(network_picture, "_DRAWN", 50)
-    assert "neighbours" in svg(families.build("barabasi-albert", 60, 0, degree=2))
-    assert "neighbours" in svg(families.build("ring", 60, 0))
+    assert "how many neighbours agents have" in svg(families.build("barabasi-albert", 60, 0, degree=2))
+    assert "how many neighbours agents have" in svg(families.build("ring", 60, 0))

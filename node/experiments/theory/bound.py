@@ -11,6 +11,15 @@ from coordinator_free.release import FloatArray
 Reading = Literal["as published", "as true"]
 
 
+ROUNDING = 1e-9
+"""A bound holds that is exceeded by so small a share of itself."""
+
+
+def holds(measured: FloatArray | None, bound: FloatArray, absolute: float = 0.0) -> bool | None:
+    """Whether nothing measured is above its bound, but for rounding errors; None where nothing was measured."""
+    return None if measured is None else bool((measured <= bound * (1.0 + ROUNDING) + absolute).all())
+
+
 @dataclass(frozen=True, eq=False)
 class Bound:
     """A bound of a theorem, a corollary or a proposition.

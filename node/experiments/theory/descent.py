@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -91,6 +92,7 @@ class Descent:
                 return
 
 
+@lru_cache(maxsize=1)  # each theorem asks, and the optimum takes a while
 def descent_of(subject: Subject) -> Descent | None:
     """None where the theorems are silent."""
     configuration = subject.configuration

@@ -12,7 +12,7 @@ from coordinator_free.agents.averages.gradient_descent import GradientDescentSet
 from coordinator_free.release import FloatArray
 from coordinator_free.theory.weighted_averages import Descent, Party, local_excess_risk
 from node.experiments.theory.averaged import Averaged
-from node.experiments.theory.bound import Bound
+from node.experiments.theory.bound import Bound, holds
 
 ROUNDS, GAP = "rounds T", "F - F*"
 _SMALL = 1e-12
@@ -109,7 +109,6 @@ def _risk(
     unspecified: tuple[str, ...],
     measured: FloatArray | None,
 ) -> Bound:
-    held = None if measured is None else bool((measured <= bound * (1.0 + 1e-9) + _SMALL).all())
     return Bound(
         name="excess risk",
         source=source,
@@ -122,7 +121,7 @@ def _risk(
         constants=constants,
         unspecified=unspecified,
         measured=measured,
-        held=held,
+        held=holds(measured, bound, _SMALL),
     )
 
 

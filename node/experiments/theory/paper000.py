@@ -30,7 +30,7 @@ from coordinator_free.problem.solver import LocalSolver
 from coordinator_free.release import FloatArray
 from coordinator_free.theory import sample_size
 from coordinator_free.theory.sample_size import Demand
-from node.experiments.theory.bound import Bound, Reading
+from node.experiments.theory.bound import Bound, Reading, holds
 from node.experiments.theory.subject import Subject
 
 ACCURACIES = np.geomspace(0.01, 0.5, 25)
@@ -40,7 +40,6 @@ FAILURE = 0.05
 REGULARISATION = 0.01
 """Of the reference model where the configuration has none."""
 DRAWS = 20
-ROUNDING = 1e-9
 GROUPS = (1, 2, 3, 5, 7, 10)
 READINGS: tuple[Reading, ...] = ("as published", "as true")
 _Terms = Callable[..., Mapping[str, float]]
@@ -196,7 +195,7 @@ def noise_in_an_objective(subject: Subject) -> list[Bound]:
             bounds[reading],
             {"convexity": convexity, "alpha": alpha, "noise scale": charge.scale},
             measured=lifted,
-            held=bool((lifted <= bounds[reading] * (1.0 + ROUNDING)).all()),
+            held=holds(lifted, bounds[reading]),
         )
         for reading in READINGS
     ]

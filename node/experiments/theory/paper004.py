@@ -22,7 +22,7 @@ from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.release import FloatArray
 from coordinator_free.theory import coordinate_descent as theory
 from node.dealing.plan import multipliers
-from node.experiments.theory.bound import Bound, Reading
+from node.experiments.theory.bound import Bound, Reading, holds
 from node.experiments.theory.descent import POINTS, Descent, descent_of
 from node.experiments.theory.subject import Subject
 from node.folder.profiles import left
@@ -168,7 +168,7 @@ def theorem_1(subject: Subject) -> list[Bound]:
             bound=bound,
             constants={"epsilon of a release": epsilon, "delta": delta},
             measured=worst,
-            held=bool((worst <= bound * (1 + 1e-9)).all()),
+            held=holds(worst, bound),
         )
         for reading, what, bound in readings
     ]
@@ -234,7 +234,7 @@ def _gap_bound(
         bound=bound,
         constants=of.constants,
         measured=measured,
-        held=None if measured is None else bool((measured <= bound * (1 + 1e-9) + 1e-12 * abs(of.least)).all()),
+        held=holds(measured, bound, 1e-12 * abs(of.least)),
     )
 
 
