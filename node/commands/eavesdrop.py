@@ -65,8 +65,8 @@ def eavesdrop(
         list[str],
         typer.Argument(
             metavar="ENDPOINT...",
-            help="Where agents or a replay send. With --run: one for each agent, or a pattern: agent-{}:7700. "
-            "With --keys: of agents 0, 1, ... in order, or numbered: 7=tcp://HOST:PORT.",
+            help="Where agents or a replay send. With --run: one for each agent, a pattern agent-{}:7700, or some "
+            "agents, numbered: 7=HOST:PORT. With --keys: of agents 0, 1, ... in order, or numbered: 7=tcp://HOST:PORT.",
         ),
     ],
     log: Annotated[
@@ -92,7 +92,8 @@ def eavesdrop(
 
     With --run the log carries the run's public files. If the run has a log already, a new log continues it, and the
     capture is judged over all logs. Exit status 1 if the capture is not complete: an agent's done, or an index that it
-    names, is missing. Ctrl-C ends it and closes the log.
+    names, is missing. Ctrl-C ends it and closes the log. Numbered agents are recorded alone, and the capture is judged
+    by them; `sottovoce log merge` makes one log of several.
 
     Agents with keys send only to the run's eavesdropper. Its private key lies in the run or in the eavesdropper's
     part, where --run finds it; with --log, name its folder with --keys.
@@ -129,23 +130,39 @@ def eavesdrop(
         raise typer.Exit(1)
 
 
+def _endpoints_on_run(endpoints: list[str], agents: int) -> dict[int, str]:
+    """The endpoint of each agent to log: of all in order, by a pattern, or of those that are numbered."""
+    if len(endpoints) == 1 and "{}" in endpoints[0]:
+        endpoints = [endpoints[0].replace("{}", str(agent)) for agent in range(agents)]
+    numbered = [text for text in endpoints if _NUMBERED.match(text)]
+    if numbered:
+        if len(numbered) < len(endpoints):
+            raise ValueError("some endpoints are numbered and some are not: number all or none")
+        found = {int(text.partition("=")[0]): endpoint_of(text.partition("=")[2]) for text in numbered}
+        if len(found) < len(numbered) or max(found) >= agents:
+            raise ValueError(
+                f"endpoints of agents {', '.join(map(str, found))}: accepted is each of 0 to {agents - 1} once"
+            )
+        return found
+    if len(endpoints) != agents:
+        raise ValueError(
+            f"{len(endpoints)} endpoints for {agents} agents: give one for each, a pattern agent-{{}}:7700, or number "
+            "those to log, such as 7=HOST:PORT"
+        )
+    return {agent: endpoint_of(text) for agent, text in enumerate(endpoints)}
+
+
 def _on_run(run: Path, endpoints: list[str], stop: StopSignals) -> Outcome:
     """Log a run on other hosts; leaves the verdict beside the log, where `sottovoce collect` looks for it."""
     from node.traffic.eavesdropper import eavesdrop_on_run
     from node.worlds.parts import VERDICT
 
-    agents = read_manifest(run).agents
-    if len(endpoints) == 1 and "{}" in endpoints[0]:
-        endpoints = [endpoints[0].replace("{}", str(agent)) for agent in range(agents)]
-    if len(endpoints) != agents:
-        raise ValueError(
-            f"{len(endpoints)} endpoints for {agents} agents: give one for each, or a pattern agent-{{}}:7700"
-        )
+    written = _endpoints_on_run(endpoints, read_manifest(run).agents)
     verdict = run / VERDICT
     verdict.unlink(missing_ok=True)
-    known = NamedEndpoints({agent: endpoint_of(text) for agent, text in enumerate(endpoints)})
+    known = NamedEndpoints(written)
     try:
-        outcome = eavesdrop_on_run(run, stop, known, patience=PATIENCE_SECONDS)
+        outcome = eavesdrop_on_run(run, stop, known, patience=PATIENCE_SECONDS, agents=written)
     finally:
         known.close()
     write_whole(verdict, document_text(outcome.as_json()).encode())

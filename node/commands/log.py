@@ -1,4 +1,4 @@
-"""``sottovoce log``: what a traffic log holds, parts of it, what can be saved of it, and whether it is whole."""
+"""``sottovoce log``: what a log holds, parts of it, several as one, what can be saved, and whether it is whole."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from node.traffic.reader import TrafficLogReader
     from node.traffic.selection import Selection
 
-app = typer.Typer(no_args_is_help=True, help="Look into a traffic log: info, cat, filter, salvage, verify.")
+app = typer.Typer(no_args_is_help=True, help="Look into a traffic log: info, cat, filter, merge, salvage, verify.")
 
 Log = Annotated[Path, typer.Argument(metavar="LOG", help="The traffic log.", show_default=False)]
 Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="The new log; must not exist.", show_default=False)]
@@ -142,6 +142,41 @@ def salvage(log: Log, out: Out, as_json: Json = False) -> None:
             print(f"lost: {one['size']} bytes at byte {one['offset']}: {one['meaning']}")
     else:
         print("nothing was lost")
+
+
+@app.command()
+def merge(
+    logs: Annotated[
+        list[Path],
+        typer.Argument(metavar="LOG...", help="Logs of one run, each of one eavesdropper.", show_default=False),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="The new log; must not exist.", show_default=False)
+    ],
+    as_json: Json = False,
+) -> None:
+    """Write one log with the frames of several eavesdroppers of one run.
+
+    The clocks of their hosts may differ: the times are those of the first log's clock.
+
+    Example: sottovoce log merge alpha.mcap beta.mcap -o traffic.mcap
+    """
+    from node.traffic.merge import merge_logs
+
+    done = merge_logs(logs, out)
+    if as_json:
+        print(document_text(done))
+        return
+    for path, part in zip(logs, done["logs"], strict=True):
+        print(f"{path}: {part['frames']} frames, clock moved by {part['offset_ns'] * 1e-9:.3f} s")
+        _tell_damage(path, part["damage"])
+    print(f"{out}: {done['frames']} frames ({done['duplicates']} were in several logs), {done['capture']['in_words']}")
+    if done["out_of_order"]:
+        print(
+            f"sottovoce: {out}: {done['out_of_order']} releases still come before one that they used; a clock was set "
+            "during the run, or an agent names releases that it cannot have used",
+            file=sys.stderr,
+        )
 
 
 @app.command()

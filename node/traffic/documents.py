@@ -117,6 +117,28 @@ class SalvagedLog(TypedDict):
     capture: CaptureFigures
 
 
+class MergedPart(TypedDict):
+    """One of the logs that were merged. ``offset_ns`` was added to its times; ``chain`` is its own last one."""
+
+    log: str
+    offset_ns: int
+    frames: int
+    chain: str
+    damage: list[Damaged]
+
+
+class MergedLog(TypedDict):
+    """A new log made of several. ``out_of_order`` counts releases that still come before one that they used."""
+
+    log: str
+    frames: int
+    duplicates: int
+    out_of_order: int
+    chain: str
+    logs: list[MergedPart]
+    capture: CaptureVerdict
+
+
 class ReplayPlan(TypedDict):
     """What a replay would do. ``seconds`` is None for one as fast as possible."""
 

@@ -328,8 +328,9 @@ def eavesdrop_on_run(
     stop: Callable[[], bool] = lambda: False,
     endpoints: Endpoints | None = None,
     patience: float | None = None,
+    agents: Iterable[int] | None = None,
 ) -> Outcome:
-    """Log every frame of all agents of a dealt run.
+    """Log every frame of agents of a dealt run.
 
     If the run has a log already, this one is the next (`node.traffic.run_logs`), and the verdict is over all of them.
 
@@ -343,9 +344,12 @@ def eavesdrop_on_run(
         The agents' addresses. None: the files in which the agents publish them.
     patience
         Seconds for which to wait for agents that are being restarted.
+    agents
+        The agents to log, and to judge the capture by. None: all. Other eavesdroppers log the others, and
+        `node.traffic.merge` makes one log of theirs.
     """
     manifest = read_manifest(run)
-    agents = range(manifest.agents)
+    agents = range(manifest.agents) if agents is None else sorted(agents)
     keys = read_keys(run, None, agents) if (run / PUBLIC_KEYS).exists() else None
     earlier = logs_of(run)
     counter = CaptureCounter(manifest.run, agents)

@@ -11,23 +11,23 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 
-import lz4.frame
 import msgpack
 from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
 from mcap.reader import make_reader
-from mcap.records import Attachment, Channel, Chunk, Header, Metadata
+from mcap.records import Attachment, Channel, Header, Metadata
 
+from node.traffic.chunks import ChunkError, messages_of_chunk
 from node.traffic.documents import Damaged
 from node.traffic.format import (
     AGENTS,
     CHECKPOINTS,
     EVENTS,
-    FIRST_AGENT,
     MAGIC,
     MESSAGE,
     NUMBERS,
@@ -48,6 +48,7 @@ from node.traffic.summary import Place, is_closed, summary_fault
 
 _LISTED = (Opcode.CHUNK, Opcode.ATTACHMENT, Opcode.METADATA)
 """Records that a closing summary lists."""
+_OWN_NAMES = {name: name for name in NUMBERS}
 
 
 @dataclass
@@ -79,6 +80,8 @@ class TrafficLogReader:
         for opcode, _, _ in self._file_records():
             if opcode not in (Opcode.HEADER, Opcode.ATTACHMENT, Opcode.METADATA):
                 break
+        if not self.attachments:
+            self._attachments_at_the_end()
 
     def __iter__(self) -> Iterator[Frame]:
         for name, time_ns, _, data in self.messages():
@@ -107,6 +110,14 @@ class TrafficLogReader:
                 self._unreadable(name, time_ns, data)
                 continue
             yield item
+
+    def _attachments_at_the_end(self) -> None:
+        """Learn the attachments of a log that another tool wrote anew: it may have put them behind the frames."""
+        with suppress(Exception), Path(self.path).open("rb") as file:  # a damaged summary hides no frame
+            found = make_reader(file).get_summary()
+            for index in found.attachment_indexes if found is not None else ():
+                file.seek(index.offset + 9)
+                self._learn(Opcode.ATTACHMENT, index.offset, file.read(min(index.length, RECORD_LIMIT) - 9))
 
     def damage_as_json(self) -> list[Damaged]:
         """``damage`` of the last iteration, for a JSON document."""
@@ -170,32 +181,18 @@ class TrafficLogReader:
             record = Channel.read(ReadDataStream(BytesIO(data)))
         except Exception:  # a damaged name hides nothing: each frame names its sender
             return
-        if record.id >= FIRST_AGENT:
-            channels[record.id] = record.topic
+        # Other MCAP tools number channels anew. The names in `NUMBERS` are compared by identity, once for each message.
+        channels[record.id] = _OWN_NAMES.get(record.topic, record.topic)
 
     def _unreadable(self, name: str, time_ns: int, data: bytes) -> None:
         self._lost(0, len(data), f"a message on {name} at {time_ns} is unreadable")
 
     def _open_chunk(self, offset: int, body: bytes) -> bytes | None:
         try:
-            chunk = Chunk.read(ReadDataStream(BytesIO(body)))
-            if chunk.uncompressed_size > RECORD_LIMIT:
-                raise ValueError
-            if chunk.compression == "lz4":
-                plain: bytes = lz4.frame.LZ4FrameDecompressor().decompress(
-                    chunk.data, max_length=chunk.uncompressed_size + 1
-                )
-            elif chunk.compression == "":
-                plain = chunk.data
-            else:
-                self._lost(offset, len(body), f"a chunk is compressed with {chunk.compression}, not lz4")
-                return None
-            if len(plain) != chunk.uncompressed_size or zlib.crc32(plain) != chunk.uncompressed_crc:
-                raise ValueError
-        except Exception:  # decoders raise many kinds; all mean that the chunk is not as written
-            self._lost(offset, len(body), "a chunk is damaged (checksum)")
+            return messages_of_chunk(body)
+        except ChunkError as error:
+            self._lost(offset, len(body), str(error))
             return None
-        return plain
 
     def _lost(self, offset: int, size: int, meaning: str) -> None:
         self.damage.append(Damage(offset, size, meaning))
@@ -260,7 +257,8 @@ class TrafficLogReader:
             raise TrafficLogError(f"{self.path} is a traffic log of version {version}; this program reads {VERSION}")
 
     def _check_end(self, offset: int, body: bytes, crc: int, rest: bytes) -> None:
-        if len(body) != 4 or int.from_bytes(body, "little") != crc:
+        # MCAP's checksum may be left out, which a 0 says.
+        if len(body) != 4 or int.from_bytes(body, "little") not in (0, crc):
             self._lost(offset, 0, "the checksum over all records does not agree: something between the chunks changed")
         self.closed = is_closed(rest)
         if not self.closed:

@@ -22,7 +22,7 @@ def filter_log(path: Path | str, out: Path | str, selection: Selection) -> Filte
     """Write the frames of ``selection`` to a new log, with the attachments of the old one; returns a JSON document."""
     reader = TrafficLogReader(path)
     selection.check(reader)
-    with _new_log(Path(out), reader.attachments, {"filtered": selection.in_words()}) as writer:
+    with new_log(Path(out), reader.attachments, {"filtered": selection.in_words()}) as writer:
         for frame in selection.apply(reader):
             writer.write(frame.parts, frame.time_ns)
     return {"log": str(out), "frames": writer.frames, "chosen": selection.in_words(), "damage": reader.damage_as_json()}
@@ -33,7 +33,7 @@ def salvage(path: Path | str, out: Path | str) -> SalvagedLog:
     reader = TrafficLogReader(path)
     counter = counter_for(reader)
     last: int | None = None
-    with _new_log(Path(out), reader.attachments, {"salvaged": "from a damaged log"}) as writer:
+    with new_log(Path(out), reader.attachments, {"salvaged": "from a damaged log"}) as writer:
         for item in reader.items():
             if isinstance(item, Frame):
                 writer.write(item.parts, item.time_ns)
@@ -54,7 +54,8 @@ def salvage(path: Path | str, out: Path | str) -> SalvagedLog:
 
 
 @contextmanager
-def _new_log(path: Path, attachments: Mapping[str, bytes], metadata: Mapping[str, str]) -> Iterator[TrafficLogWriter]:
+def new_log(path: Path, attachments: Mapping[str, bytes], metadata: Mapping[str, str]) -> Iterator[TrafficLogWriter]:
+    """A writer of a new log, which is at ``path`` once the block has ended without an error."""
     if path.exists():
         raise TrafficLogError(f"{path} exists: a traffic log is never overwritten, name a new file")
     part = path.with_name(f".{path.name}.part")

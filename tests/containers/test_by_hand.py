@@ -7,12 +7,13 @@ import json
 import os
 import random
 import select
+import shutil
 import signal
 import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,12 @@ class Hosts:
         place = ["--shard", part_folder(self.parts, number), "--bind", f"127.0.0.1:{self.ports[number]}"]
         return self._start("agent", *place, "--neighbours", known, clock=clock)
 
+    def eavesdropper_of(self, agents: Sequence[int], place: Path, *, clock: float = 0.0) -> subprocess.Popen[str]:
+        """An eavesdropper of some agents, with a part of its own at ``place``."""
+        shutil.copytree(self.parts / "eavesdropper", place)
+        places = [f"{agent}=localhost:{self.ports[agent]}" for agent in agents]
+        return self._start("eavesdrop", *places, "--run", place, clock=clock)
+
     def eavesdropper(self) -> subprocess.Popen[str]:
         places = [f"localhost:{port}" for port in self.ports]
         return self._start("eavesdrop", *places, "--run", self.parts / "eavesdropper")
@@ -162,15 +169,24 @@ def test_gathering_names_what_is_missing(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.processes
 def test_hosts_learn_and_what_they_leave_verifies(tmp_path: Path, started: list[subprocess.Popen[str]]) -> None:
-    # Clocks of the hosts differ by minutes: nothing depends on them.
+    # Clocks of the hosts differ by minutes: nothing depends on them. An eavesdropper of its own hears agent 2.
     hosts = Hosts(tmp_path, started)
-    listener = hosts.eavesdropper()
+    places = [tmp_path / "ear-0", tmp_path / "ear-1"]
+    listeners = [hosts.eavesdropper_of([0, 1], places[0]), hosts.eavesdropper_of([2], places[1], clock=3.0)]
     agents = [hosts.agent(i, clock=clock) for i, clock in enumerate((0.0, 600.0, -600.0))]
     for i, agent in enumerate(agents):
         said, complaint = agent.communicate(timeout=600)
         assert agent.returncode == 0, complaint
         assert said == f"agent-{i:04d}: finished, 30 releases sent, 60 received\n"
-    assert listener.wait(600) == 0
+    for listener in listeners:
+        words, complaint = listener.communicate(timeout=600)
+        assert listener.returncode == 0, complaint
+        assert "complete" in words
+    logs = [place / "traffic.mcap" for place in places]
+    merged = answered("log", "merge", *logs, "-o", hosts.parts / "eavesdropper" / "traffic.mcap", "--json")
+    assert merged.returncode == 0, merged.stderr
+    assert json.loads(merged.stdout)["logs"][1]["offset_ns"] / 1e9 == pytest.approx(-3.0, abs=0.5)
+    assert json.loads(merged.stdout)["out_of_order"] == 0
     collected = answered("collect", hosts.run, "--parts", hosts.parts, "--json")
     assert collected.returncode == 0, collected.stderr
     results = json.loads(collected.stdout)
