@@ -12,6 +12,9 @@ from pathlib import Path
 EAVESDROPPER = "eavesdropper"
 """The name of the eavesdropper in files and folders, beside those of the agents."""
 
+CANARIES = "canaries.json"
+"""The public facts of a run's canaries, in its folder and in its log."""
+
 HANDED_OVER = "handed-over"
 """Marks a run's folder whose files were moved to parts; it stays when they are gathered again."""
 

@@ -22,7 +22,7 @@ from coordinator_free.agents.averages.aggregating import Aggregating
 from coordinator_free.agents.averages.arrangement import AggregatingSettings
 from coordinator_free.agents.averages.averaging import Averaging, AveragingSettings, Descent
 from coordinator_free.agents.personal.anchors import Anchor, AnchorSettings
-from coordinator_free.algorithm import Attack
+from coordinator_free.algorithm import Algorithm, Attack
 from coordinator_free.attacks import (
     hidden_penalties,
     local_descent,
@@ -295,7 +295,12 @@ class MaskedSums(Attacker):
 def attacker(agents: Sequence[Observed], secret: bytes) -> Attacker:
     """The attacker of a run: ``agents`` are all of one algorithm, in order."""
     first = agents[0]
-    return _FAMILIES[first.make.attacked_by](first.setting.learning)(agents, secret)
+    return family(first.make, first.setting.learning)(agents, secret)
+
+
+def family(make: type[Algorithm], learning: Mapping[str, object]) -> Callable[[Sequence[Observed], bytes], Attacker]:
+    """The class of the attacker of an algorithm with these settings."""
+    return _FAMILIES[make.attacked_by](learning)
 
 
 _Make = Callable[[Sequence[Observed], bytes], Attacker]

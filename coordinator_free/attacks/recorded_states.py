@@ -85,10 +85,11 @@ def shifts_of(
         invert(make(replace(setting, problem=replacement.apply(setting.problem))), recorded, heard)
         for replacement in replacements
     ]
-    return [_between(as_is, one, mechanisms) for one in changed]
+    return [between(as_is, one, mechanisms) for one in changed]
 
 
-def _between(as_is: Sequence[Inverted], changed: Sequence[Inverted], mechanisms: Sequence[Mechanism | None]) -> Shifts:
+def between(as_is: Sequence[Inverted], changed: Sequence[Inverted], mechanisms: Sequence[Mechanism | None]) -> Shifts:
+    """What differs between the exact values of two runs along the same releases."""
     found: list[FloatArray] = []
     made_with: list[Mechanism | None] = []
     for one, other, charged in zip(as_is, changed, mechanisms, strict=True):

@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 
 _ROWS = 20
 ADVERSARIAL = "adversarial"
+TRIALS = 1000
+WORST = "worst"
 
 
 def audit(
     run: Annotated[Path | None, typer.Argument(metavar="RUN", help="A run's folder.", show_default=False)] = None,
-    trials: Annotated[int, typer.Option(help="Runs on each dataset that a bound rests on.")] = 1000,
+    trials: Annotated[int, typer.Option(help="Runs on each dataset that a bound rests on.")] = TRIALS,
     confidence: Annotated[float, typer.Option(help="Confidence of each lower bound.")] = 0.95,
     agent: Annotated[list[int] | None, typer.Option(help="Attack only this agent; repeatable.")] = None,
-    record: Annotated[str, typer.Option(help="The record to replace: worst, its number, or adversarial.")] = "worst",
+    record: Annotated[str, typer.Option(help="The record to replace: worst, its number, or adversarial.")] = WORST,
     observer: Annotated[
         str | None, typer.Option("--as", metavar="agent:K", help="Attack as agent K, with its received frames only.")
     ] = None,
@@ -36,13 +38,18 @@ def audit(
     faults: Annotated[
         bool, typer.Option("--faults", help="With --self-test: also put faults into copies of the programs; minutes.")
     ] = False,
+    log: Annotated[
+        list[Path] | None, typer.Option(help="Audit from this traffic log, without a shard; repeatable.")
+    ] = None,
+    coins: Annotated[Path | None, typer.Option(help="With --log: the coins of the run's canaries.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Compare the accounted with the attacked epsilon of every agent.
 
     An audit checks the capture, the ledgers and the noise, and attacks each agent's records on the recorded traffic. It
     writes audit.json and audit.png into the run's folder. Exit status 1 on any finding. With --as agent:K it attacks as
-    agent K does, and writes audit-as-K.json and .png instead.
+    agent K does, and writes audit-as-K.json and .png instead. With --log and --coins it judges the canaries of a run
+    (audit.canaries) from its traffic log alone, and writes nothing.
 
     Example: sottovoce audit runs/schools --trials 2000
     """
@@ -54,8 +61,14 @@ def audit(
         return
     if faults:
         raise ValueError("--faults: belongs to --self-test")
+    if log or coins is not None:
+        from node.commands.canaries import audit_from_outside, unused
+
+        idle = unused({"RUN": run, "--agent": agent, "--as": observer}, record=record, trials=trials)
+        audit_from_outside(console, log or [], coins, confidence, idle, as_json=as_json)
+        return
     if run is None:
-        raise ValueError("audit needs a run's folder, or --self-test")
+        raise ValueError("audit needs a run's folder, --log and --coins, or --self-test")
     from node.audit.auditor import audit as examine
 
     with Console(stderr=True).status(f"auditing {run} ..."):
@@ -80,7 +93,7 @@ def audit(
 def _record(text: str) -> int | None:
     from node.audit.report import AuditError
 
-    if text == "worst":
+    if text == WORST:
         return None
     try:
         return int(text)
@@ -123,9 +136,9 @@ def show(found: Audit, run: Path, console: Console) -> None:
     parts = Table(box=None, show_header=False, pad_edge=False)
     parts.add_column(style="bold")
     parts.add_column()
-    parts.add_row("capture", _capture(found.capture))
+    parts.add_row("capture", capture_in_words(found.capture))
     parts.add_row("ledger", _verdict(found.ledger.ok, f"{found.ledger.charged} indices charged"))
-    parts.add_row("noise", _noise(found.noise))
+    parts.add_row("noise", noise_in_words(found.noise))
     for name, text in _others(found):
         parts.add_row(name, text)
     console.print(parts)
@@ -147,7 +160,8 @@ def _verdict(ok: bool, text: str) -> str:
     return f"[green]ok[/], {text}" if ok else f"[red]failed[/], {text}"
 
 
-def _capture(capture: CaptureReport) -> str:
+def capture_in_words(capture: CaptureReport) -> str:
+    """Whether all was recorded, in one line."""
     told = f"{capture.releases} releases, {capture.repeats} repeats"
     if capture.complete:
         return f"[green]complete[/], {told}"
@@ -155,7 +169,8 @@ def _capture(capture: CaptureReport) -> str:
     return f"[yellow]incomplete[/], {told}, {gaps} gaps in the releases of {len(capture.missing)} agents"
 
 
-def _noise(noise: NoiseReport) -> str:
+def noise_in_words(noise: NoiseReport) -> str:
+    """What the tests of the noise came to, in one line."""
     if noise.releases == 0:
         return "[yellow]not tested[/], see the notes" if noise.not_tested else "nothing to test"
     scale = next((f"; scale {test.detail}" for test in noise.tests if test.name == "scale of all"), "")

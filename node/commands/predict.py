@@ -31,6 +31,7 @@ def predict(
     from coordinator_free.agents.registry import algorithm
     from coordinator_free.problem.losses import loss
     from node.configuration.reading import load_dealt
+    from node.folder.canaries import without_canaries
     from node.folder.run import read_final
     from node.results.prediction import PredictionError, features_of, words_of
     from node.results.prediction import predict as predict_rows
@@ -44,9 +45,11 @@ def predict(
     kind = model or ("finish" if "finish" in models else "together")
     if kind not in models:
         raise PredictionError(f"--model {kind}: agent {agent} has {' and '.join(models)}")
-    rows = features_of(configuration, manifest.features, file)
+    features = without_canaries(manifest.features)
+    rows = features_of(configuration, features, file)
     data = configuration.data
-    found = predict_rows(loss(configuration.learning.loss), models[kind], rows, words_of(data), data.middle)
+    used = models[kind][: len(features)]
+    found = predict_rows(loss(configuration.learning.loss), used, rows, words_of(data), data.middle)
     covered = not configuration.private or (
         kind == "together" and algorithm(configuration.learning.algorithm).releases_its_model
     )

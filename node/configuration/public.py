@@ -21,6 +21,8 @@ def used_settings(configuration: Configuration) -> dict[str, Any]:
     for path in unused(configuration):
         section, _, key = path.partition(".")
         document[section].pop(key, None)
+    if not configuration.audit.canaries:
+        del document["audit"]
     if not document["learning"].get("parameters", True):
         del document["learning"]["parameters"]
     return document

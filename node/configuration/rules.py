@@ -217,6 +217,18 @@ def _only_tcp_is_encrypted(c: Configuration) -> str | None:
     return None
 
 
+def _canaries_can_be_judged(c: Configuration) -> str | None:
+    if not c.audit.canaries:
+        return None
+    given, name = f"audit.canaries = {c.audit.canaries}", c.learning.algorithm
+    if name not in KNOWN:
+        return f"{given}: nothing is known of what {name} does with them; accepted with {', '.join(KNOWN)}"
+    from coordinator_free.attacks.canaries import refusal  # with scipy, which an eavesdropper starts without
+
+    why = refusal(algorithm(name), c.learning.given(), c.privacy.mechanism)
+    return None if why is None else f"{given}: {why}"
+
+
 def _in_rounds(c: Configuration) -> bool:
     return algorithm(c.learning.algorithm).activation is Activation.ROUNDS
 
@@ -242,4 +254,5 @@ RULES: tuple[Callable[[Configuration], str | None], ...] = (
     _members_can_change,
     _carried_on,
     _only_tcp_is_encrypted,
+    _canaries_can_be_judged,
 )

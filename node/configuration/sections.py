@@ -207,6 +207,13 @@ class EavesdropperSection(Section):
     enabled: bool = True
 
 
+class AuditSection(Section):
+    """``[audit]``: what is planted in a run so that it can be audited from outside."""
+
+    canaries: Annotated[int, Field(ge=0)] = 0
+    """Records of a public value, one of two as a coin says, that are dealt to the agents in turn."""
+
+
 class NetworkSection(ConditionsSection):
     """``[network]``: transport, patience, keys, and the conditions of links."""
 
@@ -237,6 +244,7 @@ class Configuration(Section):
     clock: ClockSection = ClockSection()
     privacy: PrivacySection = PrivacySection()
     eavesdropper: EavesdropperSection = EavesdropperSection()
+    audit: AuditSection = AuditSection()
     network: NetworkSection = NetworkSection()
     event: list[EventSection] = Field(default_factory=list)
 

@@ -34,6 +34,7 @@ from node.dealing.place import claimed, fill
 from node.dealing.preparation import Preparation, noise_secret, prepare
 from node.dealing.reservation import place_of, reserved, warning_of
 from node.folder.build import build
+from node.folder.canaries import Coins, Planted, write_canaries
 from node.folder.keys import make_keys
 from node.folder.ledger import LedgerFile
 from node.folder.manifest import Manifest, Metric, Seeds
@@ -87,6 +88,7 @@ def _write(
     plans: list[list[Mechanism | None]] = []
     noise_secrets = [secret_of(agent) for agent in range(preparation.agents)]
     signers = _signers(c, noise_secrets, bytes.fromhex(run))
+    numbers: list[PublicNumbers] = []
     for agent in range(preparation.agents):
         # An agent that opts out has room in its ledger for runs to come, and is charged nothing now.
         epsilon, delta = preparation.budget(agent) or (0.0, 0.0)
@@ -99,6 +101,7 @@ def _write(
             digest=bytes.fromhex(digest),
             shard_digest=shard_digest,
         )
+        numbers.append(public)
         write_shard(shard_path(building, agent), rows, public)
         indices.append(public.releases)
         place = agent_folder(building, agent)
@@ -116,6 +119,10 @@ def _write(
             _charge(kept, shard_digest, before)
         else:
             LedgerFile.create(place / "ledger.jsonl", shard_digest, dealt.record, budget, plan, before)
+    if (flipped := preparation.flipped) is not None:
+        coins = Coins(bytes.fromhex(run), flipped.nonce, flipped.sides)
+        delta = max(budget[1] for budget in map(preparation.budget, range(preparation.agents)) if budget is not None)
+        write_canaries(building, Planted(flipped.canaries, coins.commitment, tuple(numbers), delta), coins)
     if preparation.profiles is not None:
         write_profiles(building, preparation.profiles.vectors)
     write_whole(building / "topology.graphml", files.write(graph, "graphml"), 0o644)

@@ -26,12 +26,13 @@ from node.configuration.data import unused_by_source
 from node.configuration.events import check_names
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
+from node.dealing.canaries import Flipped, plant
 from node.dealing.graph import check_links, network
 from node.dealing.plan import arrangement, foreseen, multipliers, release_dimension, releases
 from node.dealing.profiles import Profiles, drawn
 from node.dealing.rate import with_rate
 from node.dealing.rows import deal_data
-from node.dealing.warnings import SMALLEST_CONFIDENCE, idle_clip, nothing_held_out, warnings_of
+from node.dealing.warnings import SMALLEST_CONFIDENCE, idle_clip, nothing_held_out, planted, warnings_of
 from node.faults.joins_and_leaves import Membership, membership
 from node.folder.profiles import is_learned, left
 from node.folder.public import NetworkNumbers, PublicNumbers
@@ -68,6 +69,8 @@ class Preparation:
     """The agents that join and that leave."""
     profiles: Profiles | None = None
     """What the graph was learned from; None: it is given."""
+    flipped: Flipped | None = None
+    """The canaries among the records; None: there are none."""
 
     @property
     def agents(self) -> int:
@@ -203,6 +206,9 @@ def prepare(
         data = configuration.data.model_copy(update={"negative": dealt.negative})
         configuration = configuration.model_copy(update={"data": data})
     check_agents(len(dealt.shards))
+    flipped = None
+    if configuration.audit.canaries:
+        dealt, flipped = plant(configuration, dealt, clip_in_force(configuration, dealt), seed)
     own = _own_budgets(configuration, dealt, seed)
     learned = _profiles(configuration, dealt, own, secret_of, profiles)
     graph = network(configuration, dealt, seed) if learned is None else learned.graph(configuration)
@@ -232,12 +238,14 @@ def prepare(
         warnings=(
             *warnings_of(configuration, records, own),
             *nothing_held_out(dealt),
+            *planted(configuration),
             *idle_clip(configuration, clip_in_force(configuration, dealt)),
             *foreseen(configuration, graph),
         ),
         membership=membership(configuration.event, dealt.names, seed),
         arrangement=arrangement(configuration, graph, [int(m) for m in records], dealt),
         profiles=learned,
+        flipped=flipped,
     )
 
 

@@ -81,3 +81,14 @@ def nothing_held_out(dealt: Dealt) -> list[str]:
     if any(len(shard.y_test) for shard in dealt.shards):
         return []
     return ["no row is held out, so no model is scored: each agent has one row, or data.held_out or test_points is 0"]
+
+
+def planted(configuration: Configuration) -> list[str]:
+    """Say that canaries are among the records, if there are some."""
+    canaries = configuration.audit.canaries
+    if not canaries:
+        return []
+    return [
+        f"audit.canaries = {canaries}: as many records that were made for an audit are among those of the agents, and "
+        "the scores are of these changed data"
+    ]

@@ -9,20 +9,24 @@ import json
 from pathlib import Path
 from typing import Any
 
+from node.places import CANARIES
 from node.traffic.completeness import CaptureCounter
 from node.traffic.reader import TrafficLogReader
 
 
 def run_attachments(run: Path) -> dict[str, bytes]:
-    """The public part of a run's configuration, its graph and its manifest, by their names in the log."""
+    """The public part of a run's configuration, its graph, its manifest and its canaries, by their names in the log."""
     from node.configuration.public import dump_public
     from node.configuration.reading import load_dealt
 
-    return {
+    found = {
         "config.toml": dump_public(load_dealt(run / "config.toml")).encode(),
         "topology.graphml": (run / "topology.graphml").read_bytes(),
         "manifest.json": (run / "manifest.json").read_bytes(),
     }
+    if (run / CANARIES).exists():
+        found[CANARIES] = (run / CANARIES).read_bytes()
+    return found
 
 
 def manifest_of(reader: TrafficLogReader) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from node.folder.endings import Failure, failures_of
 from node.folder.keys import AGENT_KEY, EAVESDROPPER_KEY, PUBLIC_KEYS
 from node.folder.manifest import read_manifest
 from node.folder.whole import copy_whole
-from node.places import EAVESDROPPER, HANDED_OVER, agent_folder, agent_name, shard_path
+from node.places import CANARIES, EAVESDROPPER, HANDED_OVER, agent_folder, agent_name, shard_path
 from node.traffic.run_logs import logs_of
 
 PUBLIC = ("config.toml", "topology.graphml", "manifest.json")
@@ -51,7 +51,7 @@ def hand_over(run: Path, parts: Path) -> None:
         return
     agents = read_manifest(run).agents
     try:
-        for name in PUBLIC:
+        for name in (*PUBLIC, *([CANARIES] if (run / CANARIES).exists() else [])):
             copy_whole(run / name, parts / EAVESDROPPER / name, 0o644)
         encrypted = (run / PUBLIC_KEYS).exists()
         if encrypted:
