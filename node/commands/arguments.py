@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 
-def _there(path: Path) -> Path:
+def there(path: Path) -> Path:
     """Refuse a file that cannot be read before anything is imported to read it."""
     try:
         path.open().close()
@@ -18,7 +18,7 @@ def _there(path: Path) -> Path:
 
 
 Config = Annotated[
-    Path, typer.Argument(metavar="CONFIG.toml", help="The configuration.", show_default=False, callback=_there)
+    Path, typer.Argument(metavar="CONFIG.toml", help="The configuration.", show_default=False, callback=there)
 ]
 """A configuration that is there."""
 

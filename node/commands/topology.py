@@ -8,41 +8,44 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from node.commands.arguments import Config, Override
+from node.commands.arguments import Override, there
 from node.commands.documents import document_text
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 if TYPE_CHECKING:
+    from node.configuration.sections import Configuration
     from topology.network import Network
     from topology.spectrum import Extremes, Facts
 
 _NAMED = 12
 """So many bridges and cut agents are named; the JSON document has them all."""
+_SMALL = 24
+"""The neighbours of each agent are shown up to this many agents; the JSON document has them all."""
 
 
 def topology(
-    config: Config,
+    config: Annotated[
+        Path,
+        typer.Argument(metavar="CONFIG.toml|RUN", help="A configuration, or the folder of a run.", show_default=False),
+    ],
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE.png|svg", help="Draw the graph into this file.", show_default=False)
     ] = None,
     override: Override = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Describe the graph of a configuration, and draw it. Nothing is run or dealt to disk.
+    """Describe the graph of a configuration or of a run, and draw it. Nothing is run or dealt to disk.
 
     Example: sottovoce topology examples/schools.toml --picture schools.svg
     """
     from rich.console import Console
 
     format = _picture_format(picture)
-    from node.configuration.reading import load
-    from node.dealing.graph import network as graph_of
     from topology import spectrum
 
-    configuration = load(config, override or [])
-    network = graph_of(configuration)
+    configuration, network = _graph_of(config, override or [])
     facts = spectrum.facts(network)
     kind = configuration.topology.kind
     seeded = configuration.topology.seed is not None or configuration.run.seed is not None
@@ -55,14 +58,40 @@ def topology(
         except OSError as error:
             raise ValueError(f"--picture {picture}: {error.strerror}; give a file in a folder that is there") from None
     if as_json:
-        print(document_text({"kind": kind, "digest": network.digest(), **dataclasses.asdict(facts)}))
+        neighbours = [network.neighbours(agent) for agent in range(facts.agents)]
+        found = {"kind": kind, "digest": network.digest(), **dataclasses.asdict(facts), "neighbours": neighbours}
+        print(document_text(found))
         return
     console = Console(highlight=False)
     console.print(_table(kind, network, facts))
-    if not seeded:
+    if not seeded and not config.is_dir():
         console.print("No seed is set (run.seed or topology.seed): each run draws its data and graph anew.")
     if picture is not None:
         console.print(f"picture: {picture}", soft_wrap=True)
+
+
+def _graph_of(place: Path, overrides: list[str]) -> tuple[Configuration, Network]:
+    """The configuration and the graph of a configuration file, or of a run as it was dealt."""
+    from node.configuration.reading import load, load_dealt
+
+    if not place.is_dir():
+        from node.dealing.graph import network as graph_of
+
+        configuration = load(there(place), overrides)
+        return configuration, graph_of(configuration)
+    from topology import files
+
+    if overrides:
+        raise ValueError(
+            f"--set {overrides[0]}: accepted with a configuration; {place} is a folder, whose graph is dealt"
+        )
+    try:
+        graph = (place / "topology.graphml").read_bytes()
+    except OSError as error:
+        raise ValueError(
+            f"{error.filename}: {error.strerror}; accepted is a configuration or the folder of a run"
+        ) from None
+    return load_dealt(place / "config.toml"), files.parse(graph, "graphml")
 
 
 def _picture_format(picture: Path | None) -> str:
@@ -106,6 +135,9 @@ def _table(kind: str, network: Network, facts: Facts) -> Table:
         if weak:
             more = f", ... {len(weak) - _NAMED} more" if len(weak) > _NAMED else ""
             rows.append(("", "", ", ".join(weak[:_NAMED]) + more))
+    if facts.agents <= _SMALL:
+        every = [network.neighbours(agent) for agent in range(facts.agents)]
+        rows += [(f"neighbours of {agent}", str(len(own)), ", ".join(map(str, own))) for agent, own in enumerate(every)]
     rows.append(("digest", network.digest()[:16] + "...", "equal for equal graphs"))
     for row in rows:
         table.add_row(*row)

@@ -1,16 +1,19 @@
 """Endpoints on other hosts: written by a person as host:port, and followed to wherever the host's name points.
 
 Rules that hold here:
-- Names are looked up here, in threads of their own, and ZeroMQ is given addresses: it would look a name up in the
+- Names are looked up here, in a few threads of their own, and ZeroMQ is given addresses: it would look a name up in the
   thread that moves its messages, and a name server that is slow to answer would silence the agent.
+- Each host is looked up once for all agents there.
 - A name that moves is followed: a restarted container may have another address. One that is gone keeps its last.
 """
 
 from __future__ import annotations
 
+import heapq
 import ipaddress
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 
@@ -18,6 +21,8 @@ AGAIN_SECONDS = 0.2
 """Between two questions for a name that does not resolve yet."""
 WATCH_SECONDS = 2.0
 """Between two looks whether a name has moved."""
+MOST_THREADS = 8
+"""So many slow answers are waited for at once."""
 
 
 class AddressError(ValueError):
@@ -89,16 +94,21 @@ class NamedEndpoints:
     def __init__(self, endpoints: Mapping[int, str]) -> None:
         self._written = dict(endpoints)
         self._found: dict[int, str] = {}
-        self._reasons: dict[int, str] = {}
+        self._reasons: dict[str, str] = {}
         self._moved: deque[tuple[str, str]] = deque()
-        self._closed = threading.Event()
+        self._agents: dict[str, list[int]] = {}
         for agent, text in self._written.items():
             host = _host(text)
             if host is None:
                 self._found[agent] = text
             else:
-                work = threading.Thread(target=self._follow, args=(agent, host), name=f"name of {agent}", daemon=True)
-                work.start()
+                self._agents.setdefault(host, []).append(agent)
+        self._change = threading.Condition()
+        self._closed = False
+        self._due = [(0.0, host) for host in self._agents]
+        """A heap of the hosts that no thread looks up at the moment, each with the time of its next look."""
+        for number in range(min(MOST_THREADS, len(self._agents))):
+            threading.Thread(target=self._work, name=f"names {number}", daemon=True).start()
 
     def lookup(self, agent: int) -> str | None:
         """The endpoint, with an address; None while its name does not resolve or where there is none."""
@@ -112,26 +122,48 @@ class NamedEndpoints:
         """Why an agent's endpoint is not known, in words."""
         if agent not in self._written:
             return f"no endpoint of agent {agent}"
-        reason = self._reasons.get(agent, "no answer yet")
-        return f"the name of agent {agent}, {_host(self._written[agent])}, does not resolve ({reason})"
+        host = _host(self._written[agent])
+        reason = self._reasons.get(host or "", "no answer yet")
+        return f"the name of agent {agent}, {host}, does not resolve ({reason})"
 
     def close(self) -> None:
         """Look no name up any more."""
-        self._closed.set()
+        with self._change:
+            self._closed = True
+            self._change.notify_all()
 
-    def _follow(self, agent: int, host: str) -> None:
-        port = self._written[agent].rpartition(":")[2]
-        while not self._closed.is_set():
+    def _work(self) -> None:
+        """Look up one host after another, whichever is due."""
+        while (host := self._next()) is not None:
+            again = WATCH_SECONDS if self._look_up(host) else AGAIN_SECONDS
+            with self._change:
+                heapq.heappush(self._due, (time.monotonic() + again, host))
+                self._change.notify()
+
+    def _next(self) -> str | None:
+        """The host that is due, once one is; None after `close`."""
+        with self._change:
+            while not self._closed:
+                now = time.monotonic()
+                if self._due and self._due[0][0] <= now:
+                    return heapq.heappop(self._due)[1]
+                self._change.wait(self._due[0][0] - now if self._due else None)
+        return None
+
+    def _look_up(self, host: str) -> bool:
+        """Note the address of a host for its agents; returns whether any is known."""
+        try:
+            address = _address(host)
+        except (OSError, UnicodeError) as error:
+            self._reasons[host] = getattr(error, "strerror", None) or str(error)
+            return self._agents[host][0] in self._found
+        for agent in self._agents[host]:
+            now = f"tcp://{address}:{self._written[agent].rpartition(':')[2]}"
             before = self._found.get(agent)
-            try:
-                now = f"tcp://{_address(host)}:{port}"
-            except (OSError, UnicodeError) as error:
-                self._reasons[agent] = getattr(error, "strerror", None) or str(error)
-            else:
-                self._found[agent] = now
-                if before is not None and before != now:
-                    self._moved.append((before, now))
-            self._closed.wait(WATCH_SECONDS if agent in self._found else AGAIN_SECONDS)
+            self._found[agent] = now
+            if before is not None and before != now:
+                self._moved.append((before, now))
+        return True
 
 
 def _address(host: str) -> str:

@@ -113,7 +113,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Names]:
     yield fake
     for known in fake.known:
         known.close()
-    left = [thread for thread in threading.enumerate() if thread.name.startswith("name of")]
+    left = [thread for thread in threading.enumerate() if thread.name.startswith("names ")]
     for thread in left:
         thread.join(600)
         assert not thread.is_alive()
@@ -149,3 +149,37 @@ def test_ipv4_goes_before_ipv6_and_addresses_are_not_looked_up(server: Names) ->
     assert known.lookup(0) == "tcp://10.0.0.1:1"
     assert known.lookup(1) == "tcp://[2001:db8::1]:2"
     assert known.problem(9) == "no endpoint of agent 9"
+
+
+def test_a_thousand_names_take_a_few_threads_and_one_host_one_question(server: Names) -> None:
+    server.answers = {f"host-{k}": [f"10.0.{k // 250}.{k % 250}"] for k in range(1000)} | {"all": ["10.1.0.1"]}
+    before = threading.active_count()
+    known = server.endpoints({k: f"tcp://host-{k}:7700" for k in range(1000)})
+    assert threading.active_count() <= before + 8
+    for _ in range(1000):
+        assert server.asked.acquire(timeout=600)
+    known.close()
+    together = server.endpoints({k: f"tcp://all:{7000 + k}" for k in range(100)})
+    assert threading.active_count() <= before + 9
+    while together.lookup(99) is None:
+        assert server.asked.acquire(timeout=600)
+    assert [together.lookup(k) for k in (0, 99)] == ["tcp://10.1.0.1:7000", "tcp://10.1.0.1:7099"]
+
+
+def test_a_name_server_that_does_not_answer_for_some_keeps_no_other_name_waiting(
+    server: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release, real = threading.Event(), server.getaddrinfo
+
+    def slow(host: str, *given: object, **named: object) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+        if host.startswith("slow"):
+            assert release.wait(600)
+        return real(host, *given, **named)
+
+    monkeypatch.setattr(names.socket, "getaddrinfo", slow)
+    server.answers = {f"slow-{k}": ["10.0.0.9"] for k in range(7)} | {"quick": ["10.0.0.1"]}
+    known = server.endpoints({k: f"tcp://slow-{k}:1" for k in range(7)} | {7: "tcp://quick:2"})
+    server.settle()
+    assert known.lookup(7) == "tcp://10.0.0.1:2"
+    assert known.lookup(0) is None
+    release.set()

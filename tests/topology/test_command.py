@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,7 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from node.cli import application
+from node.configuration.reading import from_table
+from node.dealing.folder import deal_run
 from node.dealing.graph_picture import draw
+from tests.helpers.command import answered
 from tests.helpers.documents import conforms
 from topology import families, files, spectrum
 from topology.network import Network
@@ -49,6 +53,7 @@ def test_json_is_one_document_with_every_fact(tmp_path: Path) -> None:
     assert document["bridges"] == [[0, j] for j in range(1, 12)]
     assert document["signed"]["largest"] == facts.signed.largest
     assert document["degrees"] == list(facts.degrees)
+    assert document["neighbours"] == [list(range(1, 12)), *([[0]] * 11)]
 
 
 def test_the_table_names_weak_points_and_overrides_count(tmp_path: Path) -> None:
@@ -61,6 +66,38 @@ def test_a_graph_file_is_described(tmp_path: Path) -> None:
     (tmp_path / "ring.graphml").write_bytes(files.write(families.build("ring", 12, 0), "graphml"))
     shown = invoke(configuration(tmp_path, 'kind = "file"\npath = "ring.graphml"'))
     assert "file, 12 agents" in shown
+
+
+def test_the_table_tells_who_is_whose_neighbour_where_there_are_few(tmp_path: Path) -> None:
+    shown = " ".join(invoke(configuration(tmp_path, 'kind = "ring"')).split())
+    assert "neighbours of 3 2 2, 4 neighbours of 4 2 3, 5" in shown
+    assert "neighbours of" not in invoke(configuration(tmp_path, 'kind = "ring"'), "--set", "data.agents=100")
+
+
+def test_a_run_s_graph_is_the_one_that_was_dealt(tmp_path: Path) -> None:
+    unseeded = CONFIGURATION.format(topology='kind = "random-regular"\ndegree = 3').replace("seed = 1", "")
+    run = tmp_path / "run"
+    deal_run(from_table(tomllib.loads(unseeded)), run)
+    document = json.loads(invoke(str(run), "--json"))
+    network = files.parse((run / "topology.graphml").read_bytes(), "graphml")
+    assert document["digest"] == network.digest()
+    assert document["neighbours"] == [list(network.neighbours(agent)) for agent in range(12)]
+    assert "each run draws" not in invoke(str(run))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["{folder}"], "accepted is a configuration or the folder of a run"),
+        (["{folder}", "--set", "data.agents=3"], "--set data.agents=3: accepted with a configuration"),
+        (["{folder}/none.toml"], "none.toml: No such file or directory; give a TOML file"),
+    ],
+)
+def test_what_has_no_graph_is_refused(tmp_path: Path, arguments: list[str], words: str) -> None:
+    done = answered("topology", *(text.format(folder=tmp_path) for text in arguments))
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])
