@@ -22,6 +22,7 @@ import numpy as np
 
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.noise import Start, Stream, secret_of
+from coordinator_free.privacy.windows import Windows
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray, Release
 
@@ -133,6 +134,11 @@ class Agent(Protocol):
         Its charge, or one of the same multiplier with a smaller sensitivity, where that follows public models.
         """
         return self.charge(index)
+
+    @property
+    def windows(self) -> Windows:
+        """For each record, the first and the last release that may use it; empty: every release uses all records."""
+        return ()
 
     @property
     def follows_its_model(self) -> bool:

@@ -79,6 +79,8 @@ class Algorithm(Agent):
     """For which observers epsilon may hold: the values of ``privacy.observer`` that it accepts."""
     events: ClassVar[frozenset[str]] = frozenset()
     """Which of the events "join" and "leave" its agents can take part in."""
+    takes_arrivals: ClassVar[bool] = False
+    """Its agents can use records that arrive during the run."""
     carries_on: ClassVar[bool] = False
     """A round may be closed without a neighbour that stays silent."""
     finishes: ClassVar[bool] = True

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 
@@ -25,7 +26,10 @@ from coordinator_free.attacks.likelihood_ratio import FreshNoise, Replacement
 from coordinator_free.attacks.noise_tests import NoiseRow
 from coordinator_free.attacks.recorded_states import Shifts, candidates, shift_scores
 from coordinator_free.privacy.mechanism import Mechanism
+from coordinator_free.privacy.windows import within
 from coordinator_free.release import FloatArray, Release
+
+MOST_WINDOWS: Final = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +175,23 @@ class Attacker:
         found = self._shifts(observed, self._candidates(observed, 0))
         shares = [share for one in found for share in one.shares()]
         return max(shares, default=None)
+
+    def strays(self, agent: int) -> list[tuple[int, int]]:
+        """Records, each with the first release that it moves though its window leaves it out: none in a correct run.
+
+        One record of each different window is tried, of up to `MOST_WINDOWS` of them.
+        """
+        observed = self._agents[agent]
+        windows = observed.account.windows
+        first = list({window: record for record, window in reversed(list(enumerate(windows)))}.values())
+        found = []
+        for record in first[:: max(1, len(first) // MOST_WINDOWS)]:
+            for one in self._shifts(observed, self._candidates(observed, record)[:1]):
+                moved = [
+                    release.index for release, shift in zip(observed.recorded, one.shifts, strict=True) if shift.any()
+                ]
+                found += [(record, index) for index in moved if not within(windows[record], index)][:1]
+        return found
 
     def residuals(self, agent: int, record: int) -> FloatArray:  # noqa: ARG002
         """What the agent's releases tell beyond all its records but one, shape (T, p)."""

@@ -14,6 +14,7 @@ from coordinator_free.attacks.noise_tests import on_grid
 from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.ledger import covers
 from coordinator_free.privacy.mechanism import Mechanism
+from coordinator_free.privacy.windows import Windows, most_used
 from coordinator_free.release import Release
 
 _TOLERANCE = 1e-9
@@ -32,13 +33,15 @@ class Charge:
 class Account:
     """One agent's ledger, as an auditor needs it.
 
-    ``charges`` of the run that is audited, ``earlier`` the mechanisms charged by other runs on the same shard,
-    ``budget`` its (epsilon, delta), None where nothing is private.
+    ``charges`` of the run that is audited, ``earlier`` the mechanisms that other runs on the same shard charged a
+    record at most, ``budget`` the (epsilon, delta) of each record, None where nothing is private. ``windows``: for each
+    record, the releases that may use it; empty: all.
     """
 
     charges: Sequence[Charge]
     earlier: Sequence[Mechanism | None] = ()
     budget: tuple[float, float] | None = None
+    windows: Windows = ()
 
     def mechanism(self, index: int) -> Mechanism | None:
         """What release ``index`` was charged; None if nothing, or nothing was charged."""
@@ -47,10 +50,11 @@ class Account:
                 return charge.mechanism
         return None
 
-    def all_charged(self) -> list[Mechanism | None]:
-        """Every mechanism charged so far, sent or not."""
-        mine = [charge.mechanism for charge in self.charges for _ in range(charge.first, charge.last + 1)]
-        return [*self.earlier, *mine]
+    def all_charged(self, record: int | None = None) -> list[Mechanism | None]:
+        """Every mechanism charged so far to ``record``, sent or not; by default to the record that is used most."""
+        mine = [(index, charge.mechanism) for charge in self.charges for index in range(charge.first, charge.last + 1)]
+        windows = self.windows if record is None or not self.windows else [self.windows[record]]
+        return [*self.earlier, *most_used(mine, windows)]
 
 
 Expected = Mapping[int, Mechanism | None]

@@ -55,9 +55,10 @@ class CoordinateSteps(Attacker):
         """Make whole runs of the agent anew, with either record.
 
         Where the noise's scale follows the agent's model, a run made anew would have other scales than the recorded
-        one: each release is held at its recorded state instead.
+        one: each release is held at its recorded state instead. So it is where records arrive during the run.
         """
-        if self._agents[agent].code().follows_its_model:
+        code = self._agents[agent].code()
+        if code.follows_its_model or code.windows:
             return super().attack(agent, trials, record)
         world, noise = self._environment(agent), self._fresh(agent)
         at = sampled_states(world, self._agents[agent].vectors(), RUNS, noise)
@@ -70,7 +71,9 @@ class CoordinateSteps(Attacker):
         return reconstruction.residuals(self._environment(agent), self._agents[agent].vectors(), record)
 
     def membership(self, agent: int) -> Scorer:
-        """How far the agent's releases move along a record's gradient."""
+        """How far the agent's releases move along a record's gradient; by its loss where records arrive."""
+        if self._agents[agent].code().windows:
+            return super().membership(agent)
         world, vectors = self._environment(agent), self._agents[agent].vectors()
         return lambda x, y: membership.gradient_scores(world, vectors, x, y)
 

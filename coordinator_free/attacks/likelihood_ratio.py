@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from coordinator_free.agent import Setting
+from coordinator_free.agents.personal.arriving import ArrivalNumbers
 from coordinator_free.agents.personal.coordinate_descent import CoordinateDescentSettings
 from coordinator_free.agents.personal.present import Present
 from coordinator_free.attacks.inversion import Heard, InversionError
@@ -132,8 +133,11 @@ def environment(
 ) -> Environment:
     """The environment of a coordinate-descent agent's recorded releases, by index.
 
-    Raises `InversionError` if a release that one of them used is not recorded.
+    Raises `InversionError` if a release that one of them used is not recorded, or if records arrive during the run:
+    there is no one mean of record gradients then.
     """
+    if ArrivalNumbers.of(setting.learning).arrivals:
+        raise InversionError("records arrive during the run")
     present = Present(setting.weights, setting.neighbours, AgentNumbers.of(setting.learning).absent)
     place = {j: k for k, j in enumerate(setting.neighbours)}
     models = np.zeros((len(place), setting.dimension))

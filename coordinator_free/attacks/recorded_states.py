@@ -43,8 +43,9 @@ class Shifts:
 
     @property
     def attained(self) -> float:
-        """Mean of (shift's norm) / (sensitivity charged) over the releases with noise; 1 without any."""
-        parts = self.shares()
+        """Mean of (shift's norm) / (sensitivity charged) over the noisy releases that it shifts; 1 without any."""
+        shares = self.shares()
+        parts = [share for share in shares if share > 0.0] or shares
         return float(np.mean(parts)) if parts else 1.0
 
     def shares(self) -> list[float]:

@@ -10,6 +10,8 @@ Rules that hold here:
   follows a public model.
 - Where there is a budget, a release without a mechanism is one that holds nothing of the data; it costs nothing, and
   it has to be planned as such.
+- The budget is one of every record. Where records arrive during a run, a record is charged the releases of its window
+  alone, and the record that is used most decides (`coordinator_free.privacy.windows`).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from coordinator_free.privacy.mechanism import Mechanism
+from coordinator_free.privacy.windows import Window, Windows, most_used
 
 Account = Callable[[Iterable["Mechanism | None"], float], float]
 """(mechanisms, delta) to their total epsilon."""
@@ -79,14 +82,19 @@ def covers(planned: Mechanism | None, mechanism: Mechanism | None) -> bool:
 
 @dataclass(frozen=True)
 class Plan:
-    """The mechanism of each release of a run, in groups of consecutive equal ones."""
+    """The mechanism of each release of a run, in groups of consecutive equal ones.
+
+    ``windows``: the different windows of the records; empty: every release uses every record.
+    """
 
     groups: tuple[tuple[int, Mechanism | None], ...] = ()
+    windows: tuple[Window, ...] = ()
 
     @classmethod
-    def of(cls, mechanisms: Iterable[Mechanism | None]) -> Plan:
-        """The plan of a run with these mechanisms, one for each release."""
-        return cls(tuple((sum(1 for _ in alike), mechanism) for mechanism, alike in groupby(mechanisms)))
+    def of(cls, mechanisms: Iterable[Mechanism | None], windows: Windows = ()) -> Plan:
+        """The plan of a run with these mechanisms, one for each release, and these windows, one for each record."""
+        groups = tuple((sum(1 for _ in alike), mechanism) for mechanism, alike in groupby(mechanisms))
+        return cls(groups, tuple(sorted(set(windows))))
 
     @property
     def releases(self) -> int:
@@ -126,13 +134,14 @@ class Ledger:
     """Everything charged to one agent's data. ``budget`` is None where no privacy is promised.
 
     ``plan`` is what the ledger was made for: its cost was found to be within the budget, together with that of
-    ``earlier``, which is among the charges, if there is one.
+    ``earlier``, which is among the charges, if there is one. ``plans`` are those of runs that have another one.
     """
 
     budget: Budget | None
     plan: Plan = field(default_factory=Plan)
     charges: list[Charge] = field(default_factory=list)
     earlier: Charge | None = None
+    plans: dict[str, Plan] = field(default_factory=dict)
     _admitted: dict[str, Plan] = field(default_factory=dict)
 
     def next_index(self, run: str) -> int:
@@ -151,17 +160,31 @@ class Ledger:
         """The mechanisms of all charged indices, of every run."""
         return [charge.mechanism for charge in self.charges for _ in range(charge.count)]
 
-    def admit(self, run: str, mechanisms: Sequence[Mechanism | None], account: Account) -> None:
+    def used(self, charges: Iterable[Charge]) -> list[Mechanism | None]:
+        """What no record was charged more than, of ``charges`` of any runs: the windows of each run count."""
+        by_run: dict[str, list[tuple[int, Mechanism | None]]] = {}
+        for charge in charges:
+            covered = [(index, charge.mechanism) for index in range(charge.first, charge.last + 1)]
+            by_run.setdefault(charge.run, []).extend(covered)
+        return [m for run, charged in by_run.items() for m in most_used(charged, self.windows_of(run))]
+
+    def windows_of(self, run: str) -> Windows:
+        """The windows of the records in ``run``."""
+        return self.plans.get(run, self.plan).windows
+
+    def admit(self, run: str, mechanisms: Sequence[Mechanism | None], account: Account, windows: Windows = ()) -> None:
         """Let ``run`` charge ``mechanisms``, one for each of its releases; raises `LedgerError` if that overspends.
+
+        ``windows`` are those of the records, one for each, where records arrive during the run.
 
         ``account`` is asked only where the plan is not the one that the ledger was made for, or another run charged.
         """
-        plan = Plan.of(mechanisms)
+        plan = Plan.of(mechanisms, windows)
         others = [charge for charge in self.charges if charge.run != run]
         unknown = [charge for charge in others if charge != self.earlier]
         if self.budget is not None and (unknown or plan != self.plan):
-            before = [charge.mechanism for charge in others for _ in range(charge.count)]
-            self._refuse_overspending([*before, *mechanisms], account, f"{plan.releases} planned releases")
+            planned = most_used(enumerate(mechanisms), plan.windows)
+            self._refuse_overspending([*self.used(others), *planned], account, f"{plan.releases} planned releases")
         self._admitted = {run: plan}
 
     def check(self, run: str, first: int, last: int, mechanism: Mechanism | None, account: Account) -> None:

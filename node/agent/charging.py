@@ -42,7 +42,7 @@ class Charger:
         self._run = run.hex()
         self._agent = agent
         mechanisms = [agent.charge(index) for index in range(releases)]
-        ledger.admit(self._run, mechanisms)
+        ledger.admit(self._run, mechanisms, agent.windows)
         self._plan = Plan.of(mechanisms)
         self._next = ledger.next_index(self._run)
 

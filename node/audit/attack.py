@@ -68,7 +68,11 @@ def attack(
     with ThreadPoolExecutor(max(1, min(len(chosen), os.cpu_count() or 1))) as pool:
         tried = dict(zip(chosen, pool.map(run, chosen), strict=True))
     results = tuple(
-        _judge(accounted(evidence, agent, confidence), tried.get(agent), evidence.delta)
+        _judge(
+            _with_record(evidence, accounted(evidence, agent, confidence), tried.get(agent)),
+            tried.get(agent),
+            evidence.delta,
+        )
         for agent in range(len(evidence.agents))
     )
     return Part(results, tuple(_exceeded(results, tried, evidence.delta)))
@@ -110,8 +114,18 @@ def accounted(evidence: Evidence, agent: int, confidence: float) -> AgentAudit:
     )
 
 
-def _total(observed: Observed, delta: float) -> Total | None:
-    charged = _charged(observed)
+def _with_record(evidence: Evidence, result: AgentAudit, tried: _Tried | None) -> AgentAudit:
+    """The result with what the attacked record was charged, where records have charges of their own."""
+    observed = evidence.agents[result.agent]
+    if tried is None or tried.attempt is None or not observed.account.windows:
+        return result
+    found = _total(observed, evidence.delta, tried.attempt.record)
+    return result if found is None else replace(result, accounted_record=found.epsilon)
+
+
+def _total(observed: Observed, delta: float, record: int | None = None) -> Total | None:
+    """Of ``record``, or of the record that is used most; None where nothing is private."""
+    charged = _charged(observed, record)
     if charged is None:
         return None
     return total(charged, delta) if charged else Total(0.0, "nothing charged", 0.0, 0.0, 0.0)
@@ -120,7 +134,7 @@ def _total(observed: Observed, delta: float) -> Total | None:
 def _groups(observed: Observed, delta: float) -> tuple[GroupEpsilon, ...]:
     """What the agent's releases cost for groups of its records (Zhang and Zhu 2017, Corollaries 1.2 and 2.2)."""
     charged = _charged(observed)
-    if charged is None:
+    if charged is None or observed.account.windows:  # the records of a group have releases of their own each
         return ()
     epsilons = [group_epsilon(charged, delta, records) for records in GROUPS]
     return tuple(
@@ -129,7 +143,7 @@ def _groups(observed: Observed, delta: float) -> tuple[GroupEpsilon, ...]:
     )
 
 
-def _charged(observed: Observed) -> list[Mechanism | None] | None:
+def _charged(observed: Observed, record: int | None = None) -> list[Mechanism | None] | None:
     """None where nothing is private, or where a release that holds something of the data was charged nothing."""
     account = observed.account
     free = [i for c in account.charges if c.mechanism is None for i in range(c.first, c.last + 1)]
@@ -139,7 +153,7 @@ def _charged(observed: Observed) -> list[Mechanism | None] | None:
         code = observed.code()
         if any(code.charge(index) is not None for index in free):
             return None
-    return account.all_charged()
+    return account.all_charged(record)
 
 
 def _judge(result: AgentAudit, tried: _Tried | None, delta: float) -> AgentAudit:
@@ -149,11 +163,11 @@ def _judge(result: AgentAudit, tried: _Tried | None, delta: float) -> AgentAudit
     if tried.attempt is None or tried.shown is None:
         return replace(result, why=tried.why)
     why = []
-    if result.accounted and 0.0 < delta < 1.0:
-        mu = gaussian_mu(result.accounted, delta)
+    if result.bound and 0.0 < delta < 1.0:
+        mu = gaussian_mu(result.bound, delta)
         threshold = tried.shown.threshold
         shown = expected(mu, threshold.observations, delta, threshold.confidence)
-        why.append(f"{tried.attempt.trials} trials would show about {shown:.2f} of all {result.accounted:.2f}")
+        why.append(f"{tried.attempt.trials} trials would show about {shown:.2f} of all {result.bound:.2f}")
     found = attacked_with(result, tried.attempt, tried.shown, why)
     if tried.attempt.without_penalties is None:
         return found
@@ -166,6 +180,8 @@ def attacked_with(result: AgentAudit, attempt: Attempt, shown: Shown, why: Seque
     """One agent's figures with those of an attack; ``why``: further reasons why attacked is below accounted."""
     if attempt.attained is not None and attempt.attained < 0.95:
         why = [f"the worst replacement uses {attempt.attained:.0%} of the sensitivity", *why]
+    if result.accounted_record is not None and result.accounted_record < (result.accounted or 0.0):
+        why = [f"record {attempt.record} was charged {result.accounted_record:.2f}", *why]
     return replace(
         result,
         attacked=shown.threshold.epsilon,
@@ -184,7 +200,7 @@ def _exceeded(results: Sequence[AgentAudit], tried: Mapping[int, _Tried], delta:
     findings = []
     for result in results:
         attempt = tried[result.agent].attempt if result.agent in tried else None
-        if attempt is None or result.accounted is None:
+        if attempt is None or result.bound is None:
             continue
         if attempt.attained is not None and attempt.attained > 1.0 + ROUNDED:
             findings.append(
@@ -192,9 +208,9 @@ def _exceeded(results: Sequence[AgentAudit], tried: Mapping[int, _Tried], delta:
                 "sensitivity that was charged"
             )
         highest = max(result.attacked or 0.0, result.attacked_if_charged or 0.0)
-        if highest <= result.accounted:
+        if highest <= result.bound:
             continue
         certain = shown_by(attempt, delta, level)
-        if max(certain.threshold.epsilon, certain.sharp or 0.0) > result.accounted:
-            findings.append(f"agent {result.agent}: attacked {highest:.2f} exceeds accounted {result.accounted:.2f}")
+        if max(certain.threshold.epsilon, certain.sharp or 0.0) > result.bound:
+            findings.append(f"agent {result.agent}: attacked {highest:.2f} exceeds accounted {result.bound:.2f}")
     return findings

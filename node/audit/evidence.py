@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coordinator_free.agents.registry import algorithm
+from coordinator_free.algorithm import Algorithm
 from coordinator_free.attacks.attacker import Attacker, Observed
 from coordinator_free.attacks.charges import Account, Charge
 from coordinator_free.attacks.families import attacker
@@ -56,7 +57,7 @@ def gather(recording: Recording, secret: bytes) -> Evidence:
             setting(run.rows[agent], run.public[agent], bytes(32)),
             recording.of(agent),
             recording.heard,
-            _account(run, agent, unreadable),
+            _account(run, agent, make, unreadable),
         )
         for agent in range(run.agents)
     )
@@ -64,19 +65,21 @@ def gather(recording: Recording, secret: bytes) -> Evidence:
     return Evidence(recording, agents, attacker(agents, secret), delta, tuple(unreadable))
 
 
-def _account(run: RunFolder, agent: int, unreadable: list[str]) -> Account:
+def _account(run: RunFolder, agent: int, make: type[Algorithm], unreadable: list[str]) -> Account:
     path = agent_folder(run.folder, agent) / "ledger.jsonl"
     try:
         with LedgerFile.read(path, run.rows[agent].digest()) as ledger:
             mine = run.run.hex()
             charges = [charge for charge in ledger.charges() if charge.run == mine]
-            earlier = [charge for charge in ledger.charges() if charge.run != mine]
+            earlier = ledger.ledger.used(charge for charge in ledger.charges() if charge.run != mine)
             budget = None if ledger.budget is None else (ledger.budget.epsilon, ledger.budget.delta)
     except LedgerError as error:
         unreadable.append(f"agent {agent}: {error}")
         return Account([])
     return Account(
         [Charge(charge.first, charge.last, charge.mechanism) for charge in charges],
-        [charge.mechanism for charge in earlier for _ in range(charge.first, charge.last + 1)],
+        earlier,
         budget,
+        # What the configuration says, and not what the ledger says of itself.
+        make(setting(run.rows[agent], run.public[agent], bytes(32))).windows,  # type: ignore[call-arg]
     )

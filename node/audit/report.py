@@ -94,7 +94,9 @@ class AgentAudit:
     ``record``: the record that was replaced. ``attained``: the share of the charged sensitivity that its worst
     replacement uses. ``attainable``: the largest share that a record of any value uses in one release. ``ceiling``:
     what a perfect attack could have shown with as many trials. ``why``: what keeps attacked below accounted, or why
-    there is none. ``groups``: the accounted epsilon of groups of records, for an agent that was attacked and has one.
+    there is none. ``accounted_record``: the accounted epsilon of ``record``, where records arrive during the run and
+    each has its own; ``accounted`` is that of the record that is used most. ``groups``: the accounted epsilon of groups
+    of records, for an agent that was attacked and has one.
     """
 
     agent: int
@@ -112,6 +114,12 @@ class AgentAudit:
     why: str = ""
     attacked_without_penalties: float | None = None
     groups: tuple[GroupEpsilon, ...] = ()
+    accounted_record: float | None = None
+
+    @property
+    def bound(self) -> float | None:
+        """What ``attacked`` must not exceed."""
+        return self.accounted if self.accounted_record is None else self.accounted_record
 
 
 @dataclass(frozen=True)
@@ -213,6 +221,7 @@ class Audit:
                     "ceiling": _finite(a.ceiling),
                     "why": a.why,
                     "attacked_without_penalties": _finite(a.attacked_without_penalties),
+                    "accounted_record": _finite(a.accounted_record),
                 }
                 for a in self.agents
             ],

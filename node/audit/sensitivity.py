@@ -1,4 +1,4 @@
-"""The sensitivity's part of an audit: no record may move a release by more than its charge allows.
+"""The sensitivity's part of an audit: no record may move a release by more than its charge allows, or another release.
 
 An attack on a record in the data shows this only where that record attains the sensitivity. Here the record is the
 worst possible one, and the agents' own code computes both values; so a clip that does not act is found, too.
@@ -31,6 +31,10 @@ def attainable(evidence: Evidence, chosen: Sequence[int]) -> Part[Mapping[int, f
             share = evidence.attacker.attainable(agent)
         except InversionError:
             continue  # a release is missing: the capture's part says which
+        findings += [
+            f"agent {agent} release {index}: record {record} moves it, and it is not charged to that record"
+            for record, index in evidence.attacker.strays(agent)
+        ]
         if share is None:
             continue
         shares[agent] = share

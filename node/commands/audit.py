@@ -286,7 +286,7 @@ def _summary(found: Audit) -> list[str]:
             f"attacked{_of_all(found)}: mean {mean:.3f}, max {max(shown):.3f}, each with {confidence:.0%} confidence; "
             f"no attack can show more than {max(ceilings):.2f} with as many trials"
         )
-    sharp = [(a.attacked_if_charged, a.accounted) for a in found.agents if a.attacked_if_charged is not None]
+    sharp = [(a.attacked_if_charged, a.bound) for a in found.agents if a.attacked_if_charged is not None]
     if sharp:
         values = [value for value, _ in sharp]
         shares = [value / by for value, by in sharp if by]

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from node.configuration.sections import Configuration
 from node.configuration.writing import toml_value
-from node.dealing.bought import Bought, OnTheseData, OtherObservers
+from node.dealing.bought import Arrivals, Bought, OnTheseData, OtherObservers
 from node.dealing.proposal import Proposal
 from node.results.table import OBSERVERS, distance_in_words
 
@@ -21,6 +21,8 @@ def show(found: Bought, configuration: Configuration, console: Console) -> None:
         f"releases of each agent; the unit of privacy is [bold]{found.record}[/]"
     )
     _show_total(found, console)
+    if found.arrivals is not None:
+        _show_arrivals(found.arrivals, console)
     if found.on_these_data is not None:
         _show_on_these_data(found.on_these_data, console)
     for place, release in found.release.items():
@@ -45,7 +47,10 @@ def show(found: Bought, configuration: Configuration, console: Console) -> None:
 
 def _show_total(found: Bought, console: Console) -> None:
     total = found.total
-    table = Table(title="Total of one agent, all its releases", title_justify="left", box=None)
+    whole = (
+        "Total of one agent, all its releases" if found.arrivals is None else "Total of the record that is used most"
+    )
+    table = Table(title=whole, title_justify="left", box=None)
     for column in ("accountant", "epsilon", ""):
         table.add_column(column, justify="right" if column == "epsilon" else "left")
     figures = (
@@ -66,6 +71,19 @@ def _show_total(found: Bought, console: Console) -> None:
     console.print(
         f"for accounting elsewhere: zCDP rho {_number(total.zcdp_rho)}, GDP mu {_number(total.gdp_mu)} "
         f"({total.conversion})"
+    )
+
+
+def _show_arrivals(arrivals: Arrivals, console: Console) -> None:
+    console.print(
+        f"{arrivals.arriving} of {arrivals.from_the_start + arrivals.arriving} training records arrive during the run; "
+        f"at most {arrivals.uses} releases use a record, then it is left out",
+        soft_wrap=True,
+    )
+    console.print(
+        f"a record that is there from the start is charged epsilon {_number(arrivals.epsilon_first)}, the last to "
+        f"arrive {_number(arrivals.epsilon_last)}",
+        soft_wrap=True,
     )
 
 

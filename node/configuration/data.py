@@ -27,6 +27,7 @@ Source = Literal[
 ]
 Split = Literal["even", "sizes", "random", "ratio", "dirichlet", "column"]
 
+_ANY = {"source", "seed", "arriving"}
 _SPLIT = {"registry", "agents", "split", "sizes", "ratio", "alpha", "column", "floor", "held_out"}
 _TABLE = _SPLIT | {"path", "drop", "intercept", "row_scaling"}
 _LABELS = {"label", "positive", "negative", "centring"}
@@ -119,6 +120,8 @@ class DataSection(BaseModel):
     """Rows that every agent has at least (split = "random" and "dirichlet")."""
     held_out: float | None = Field(default=None, ge=0, lt=1)
     """Share of each agent's rows kept for testing. Default 0.3; 0.2 for movielens-100k."""
+    arriving: float | None = Field(default=None, gt=0, lt=1)
+    """Share of each agent's training records that arrive during the run, one by one, evenly over the updates."""
     test: Literal["held-out", "published"] = "held-out"
     """``published``: the test file that comes with the data, dealt evenly; nothing is held out (adult)."""
 
@@ -173,7 +176,7 @@ class DataSection(BaseModel):
     @model_validator(mode="after")
     def _fits_together(self) -> DataSection:
         fields = type(self).model_fields
-        used = _USED[self.source] | {"source", "seed"}
+        used = _USED[self.source] | _ANY
         for name in sorted(self.model_fields_set - used):
             if getattr(self, name) != fields[name].get_default(call_default_factory=True):
                 raise ValueError(
@@ -274,7 +277,7 @@ class DataSection(BaseModel):
 
 def unused_by_source(section: DataSection) -> dict[str, str]:
     """Each setting, given or not, that changes nothing with this source and this split, with the reason."""
-    used = _USED[section.source] | {"source", "seed"}
+    used = _USED[section.source] | _ANY
     why = f"data.source = {section.source!r} takes {', '.join(sorted(used - {'source'}))}"
     found = {name: why for name in type(section).model_fields if name not in used}
     if section.source not in ("synthetic", "movielens-100k"):

@@ -200,6 +200,41 @@ def _members_can_change(c: Configuration) -> str | None:
     return None
 
 
+def _records_can_arrive(c: Configuration) -> str | None:
+    if c.data.arriving is None:
+        return None
+    asked = f"data.arriving = {c.data.arriving:g}"
+    if not algorithm(c.learning.algorithm).takes_arrivals:
+        able = ", ".join(f'"{name}"' for name in KNOWN if algorithm(name).takes_arrivals)
+        return (
+            f'{asked}: agents of "{c.learning.algorithm}" use all their records from the start; accepted with '
+            f"learning.algorithm = {able}"
+        )
+    if c.topology.kind == "private-similarity":
+        return (
+            f'{asked}: topology.kind = "private-similarity" makes profiles of all records before the run; use another'
+        )
+    if c.learning.get("start") == "local":
+        return f'{asked}: learning.start = "local" is made of all records before they arrive; use "zero"'
+    if c.clock.updates < 2:
+        return f"clock.updates = {c.clock.updates}: with data.arriving at least 2, so that a record can arrive later"
+    return None
+
+
+def _uses_fit(c: Configuration) -> str | None:
+    uses, updates = c.privacy.uses, c.clock.updates
+    if uses is None or c.data.arriving is None or not c.private:
+        return None
+    if uses > updates:
+        return f"privacy.uses = {uses}: an agent makes clock.updates = {updates} releases; accepted are 1 to {updates}"
+    if uses < updates and c.privacy.allocation != "uniform":
+        return (
+            f"privacy.uses = {uses}: the releases that use a record differ from record to record, so all have the same "
+            f'noise; use privacy.allocation = "uniform", or uses = {updates}'
+        )
+    return None
+
+
 def _carried_on(c: Configuration) -> str | None:
     kind = algorithm(c.learning.algorithm)
     repaired = c.learning.get("aggregation") == "masked-sum" and c.privacy.dropouts > 0
@@ -252,6 +287,8 @@ RULES: tuple[Callable[[Configuration], str | None], ...] = (
     _profiles_are_charged,
     _events_end,
     _members_can_change,
+    _records_can_arrive,
+    _uses_fit,
     _carried_on,
     _only_tcp_is_encrypted,
     _canaries_can_be_judged,

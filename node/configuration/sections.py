@@ -165,6 +165,9 @@ class PrivacySection(Section):
     """File with the columns agent, epsilon and maybe delta: budgets of the agents' own. Epsilon 0: it only listens."""
     levels: list[list[float]] | None = None
     """[share of the agents, epsilon] pairs, dealt at random: another way to budgets of the agents' own."""
+    uses: Annotated[int, Field(ge=1)] | None = None
+    """Releases among which the budget of each record is divided, where records arrive during the run: those from its
+    arrival on. Then it is left out. Default: ``clock.updates``."""
     observer: Literal["releases", "sum", "as_published"] = "releases"
     """The observer that epsilon is about: of all releases, or of masked sums alone; or as the paper has it."""
     colluders: Annotated[int, Field(ge=0)] = 1

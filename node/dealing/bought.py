@@ -22,6 +22,7 @@ from coordinator_free.privacy.group import GROUPS, group_epsilon
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.observer import epsilons_of_a_sum
 from coordinator_free.privacy.parameters import conversion, gdp, zcdp
+from coordinator_free.privacy.windows import Window, Windows, most_used, within
 from node.configuration.sections import Configuration
 from node.dealing.plan import multipliers
 from node.dealing.preparation import Preparation, prepare
@@ -69,8 +70,20 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Arrivals:
+    """Records that arrive during the run: how many, and what one of them is charged, first and last to arrive."""
+
+    from_the_start: int
+    arriving: int
+    uses: int
+    """Releases that use a record at most."""
+    epsilon_first: float
+    epsilon_last: float
+
+
+@dataclass(frozen=True)
 class OneAgent:
-    """The last release of one agent."""
+    """The last release of one agent, and how many records it uses."""
 
     agent: int
     name: str
@@ -140,6 +153,8 @@ class Bought:
     on_these_data: OnTheseData | None
     proposal: Proposal
     warnings: Sequence[str]
+    arrivals: Arrivals | None = None
+    """None where every record is there from the start."""
 
 
 def bought(configuration: Configuration, *, observers: bool = False) -> Bought:
@@ -161,9 +176,12 @@ def bought(configuration: Configuration, *, observers: bool = False) -> Bought:
     if not plans:
         raise ValueError("data: no agent has any records, so there is nothing to spend a budget on")
     delta = configuration.privacy.delta or 0.0
-    totals = {agent: total(plan, delta) for agent, plan in plans.items()}
+    used = {agent: most_used(enumerate(plan), agents[agent].windows) for agent, plan in plans.items()}
+    totals = {agent: total(plan, delta) for agent, plan in used.items()}
     worst = max(totals, key=lambda agent: totals[agent].epsilon)
     charged = [mechanism for mechanism in plans[worst] if mechanism is not None]
+    one_record = [mechanism for mechanism in used[worst] if mechanism is not None]
+    arrivals = _arrivals(plans, [code.windows for code in agents], delta)
     return Bought(
         mechanism=configuration.privacy.mechanism,
         allocation=configuration.privacy.allocation,
@@ -172,16 +190,38 @@ def bought(configuration: Configuration, *, observers: bool = False) -> Bought:
         updates=configuration.clock.updates,
         charged_releases=len(charged),
         release={"first": _release(charged[0]), "last": _release(charged[-1])},
-        total=_all(totals[worst], charged),
-        groups=[_group(charged, delta, records) for records in GROUPS],
+        total=_all(totals[worst], one_record),
+        groups=[_group(charged, delta, records) for records in GROUPS] if arrivals is None else [],
         observers=_observers(preparation, totals[worst].epsilon, delta),
         other_observers=_other_observers(preparation, agents) if observers else None,
-        theorem_alone=_theorem_alone(charged, totals[worst].epsilon, delta),
-        agents=[_one(preparation, agent, plans[agent]) for agent in _sizes(preparation, list(plans))],
+        theorem_alone=_theorem_alone(one_record, totals[worst].epsilon, delta),
+        agents=[
+            _one(preparation, agent, plans[agent], agents[agent].windows) for agent in _sizes(preparation, list(plans))
+        ],
         updates_compared=[_compared(configuration, preparation, count) for count in _counts(configuration)],
         on_these_data=_on_these_data(preparation, planned),
         proposal=propose(preparation),
         warnings=preparation.warnings,
+        arrivals=arrivals,
+    )
+
+
+def _arrivals(plans: Mapping[int, Plan], windows: Sequence[Windows], delta: float) -> Arrivals | None:
+    """What the records are charged that are there first, and those that arrive last; None where all are there."""
+    known = [(agent, window) for agent in plans for window in windows[agent]]
+    if not known:
+        return None
+
+    def epsilon(agent: int, window: Window) -> float:
+        return total(most_used(enumerate(plans[agent]), [window]), delta).epsilon
+
+    start = [(agent, window) for agent, window in known if window[0] == 0]
+    return Arrivals(
+        from_the_start=len(start),
+        arriving=len(known) - len(start),
+        uses=max(last - first + 1 for _, (first, last) in known),
+        epsilon_first=epsilon(*start[0]),
+        epsilon_last=epsilon(*max(known, key=lambda one: one[1])),
     )
 
 
@@ -266,9 +306,10 @@ def _sizes(preparation: Preparation, agents: list[int]) -> list[int]:
     return list(dict.fromkeys(ordered[place] for place in places))
 
 
-def _one(preparation: Preparation, agent: int, planned: Plan) -> OneAgent:
-    last = next(mechanism for mechanism in reversed(planned) if mechanism is not None)
-    records = len(preparation.dealt.shards[agent].y)
+def _one(preparation: Preparation, agent: int, planned: Plan, windows: Windows) -> OneAgent:
+    index, last = next((k, planned[k]) for k in reversed(range(len(planned))) if planned[k] is not None)
+    assert last is not None
+    records = sum(within(window, index) for window in windows) or len(preparation.dealt.shards[agent].y)
     # A mean gradient of records clipped to C moves by at most 2 C / m; other releases are not made of one.
     clipped = preparation.configuration.privacy.clip is not None and last.name in NORMS
     return OneAgent(

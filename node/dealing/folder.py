@@ -25,6 +25,7 @@ from coordinator_free.agents.personal import signatures
 from coordinator_free.agents.registry import algorithm, make
 from coordinator_free.privacy.ledger import Budget, Charge, LedgerError
 from coordinator_free.privacy.mechanism import Mechanism
+from coordinator_free.privacy.windows import Windows
 from coordinator_free.problem.losses import loss
 from node.configuration.public import dump, public_digest
 from node.configuration.refusals import ConfigurationError
@@ -115,10 +116,10 @@ def _write(
         before = None if profile is None else Charge(charged_as(run), 0, 0, profile)
         kept = agent_folder(folder, agent) / "ledger.jsonl"
         if kept.exists():
-            _check_room(kept, shard_digest, budget, run, plans[-1])
+            _check_room(kept, shard_digest, budget, run, plans[-1], speaker.windows)
             _charge(kept, shard_digest, before)
         else:
-            LedgerFile.create(place / "ledger.jsonl", shard_digest, dealt.record, budget, plan, before)
+            LedgerFile.create(place / "ledger.jsonl", shard_digest, dealt.record, budget, plan, before, speaker.windows)
     if (flipped := preparation.flipped) is not None:
         coins = Coins(bytes.fromhex(run), flipped.nonce, flipped.sides)
         delta = max(budget[1] for budget in map(preparation.budget, range(preparation.agents)) if budget is not None)
@@ -171,7 +172,12 @@ def _signing(public: PublicNumbers, signers: list[str]) -> PublicNumbers:
 
 
 def _check_room(
-    ledger: Path, shard_digest: str, budget: Budget | None, run: str, plan: Sequence[Mechanism | None]
+    ledger: Path,
+    shard_digest: str,
+    budget: Budget | None,
+    run: str,
+    plan: Sequence[Mechanism | None],
+    windows: Windows,
 ) -> None:
     """Raise a one-line error unless an old ledger is of the same rows and is free, and has room for the new run."""
     try:
@@ -181,7 +187,7 @@ def _check_room(
                 raise LedgerError(
                     f"ledger {ledger} is of a run {'without' if held.budget is None else 'with'} a budget"
                 )
-            held.admit(run, plan)
+            held.admit(run, plan, windows)
     except LedgerError as error:
         raise ConfigurationError(
             f"--force: {error}; ledgers are never deleted: to go on with a run that was interrupted, use sottovoce "

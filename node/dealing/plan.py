@@ -63,15 +63,19 @@ def multipliers(configuration: Configuration, dimension: int) -> FloatArray:
     )
     if bought is not None:
         return bought
-    return calibrate(
+    charged = chosen.charged(configuration.clock.updates)
+    uses = min(privacy.uses or charged, charged)
+    shared = calibrate(
         privacy.mechanism,
-        chosen.charged(configuration.clock.updates),
+        uses,
         privacy.epsilon,
         privacy.delta or 0.0,
         privacy.allocation,
         r=privacy.r,
         dimension=chosen.release_dimension(dimension),
     )
+    # Fewer uses than releases: each record is in so many, all alike, and the budget is one of each record.
+    return shared if uses == charged else np.full(charged, shared[0])
 
 
 def foreseen(configuration: Configuration, graph: Network) -> tuple[str, ...]:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coordinator_free.agents.personal.arriving import Arriving, windows_of
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.clocks import own_rate, own_skew
 from coordinator_free.privacy.allocation import weights
 from coordinator_free.privacy.families import NORMS
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.noise import simulation_secret
+from coordinator_free.privacy.windows import Windows
 from coordinator_free.problem.losses import LossError, loss
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.problem.public_model import ROUNDING
@@ -26,6 +28,7 @@ from node.configuration.data import unused_by_source
 from node.configuration.events import check_names
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
+from node.dealing.arrivals import arrivals
 from node.dealing.canaries import Flipped, plant
 from node.dealing.graph import check_links, network
 from node.dealing.plan import arrangement, foreseen, multipliers, release_dimension, releases
@@ -88,6 +91,11 @@ class Preparation:
         """What an agent released before its first release: nothing, or the profile that the graph is made of."""
         return [] if self.profiles is None else [self.profiles.charges[agent]]
 
+    def windows(self, agent: int) -> Windows:
+        """For each record of the agent, the releases that may use it; empty: all of them."""
+        c, records = self.configuration, len(self.dealt.shards[agent].y)
+        return windows_of(arrivals(c, self.seed, agent, records), c.clock.updates)
+
     @property
     def row_bound(self) -> float | None:
         """Public bound of every row's norm, in the mechanism's norm; None where there is none."""
@@ -131,6 +139,7 @@ class Preparation:
         learning.update(self.arrangement.get("learning", {}))
         neighbours = self.network.neighbours(agent)
         learning.update(self.membership.learning(agent, neighbours))
+        learning.update(arrivals(c, self.seed, agent, len(rows.y)))
         return PublicNumbers(
             agent=agent,
             agents=self.agents,
@@ -223,7 +232,11 @@ def prepare(
         for shard, lambda_i in zip(dealt.shards, regularisations, strict=True)
     ]
     stepped = algorithm(configuration.learning.algorithm).uses_smoothness
-    steps = np.array([smoothness(configuration, dealt, problem) for problem in problems] if stepped else [])
+    steps = np.array(
+        [longest(configuration, dealt, problem, seed, agent) for agent, problem in enumerate(problems)]
+        if stepped
+        else []
+    )
     configuration = with_rate(configuration, graph, confidences(records), steps, regularisations)
     return Preparation(
         configuration=configuration,
@@ -338,6 +351,17 @@ def confidences(records: Sequence[int] | FloatArray) -> FloatArray:
     """c_i = m_i / max_j m_j (Bellet et al. 2018, section 2.2); small and positive without data. Sizes are public."""
     sizes = np.asarray(records, dtype=np.float64)
     return np.maximum(sizes / max(float(sizes.max()), 1.0), SMALLEST_CONFIDENCE)
+
+
+def longest(configuration: Configuration, dealt: Dealt, problem: LocalProblem, seed: int, agent: int) -> float:
+    """The smoothness of L_i, with the largest mean loss of all times where records arrive: fewer may bend more."""
+    whole = smoothness(configuration, dealt, problem)
+    if configuration.data.arriving is None or configuration.learning.smoothness not in ("data", "feature-law"):
+        return whole
+    own = arrivals(configuration, seed, agent, problem.records)
+    stages = [stage.problem for stage in Arriving.of(problem, own, configuration.clock.updates).stages()]
+    largest = max(smoothness(configuration, dealt, part) - 2.0 * part.regularisation for part in stages)
+    return max(whole, largest + 2.0 * problem.regularisation)
 
 
 def smoothness(configuration: Configuration, dealt: Dealt, problem: LocalProblem) -> float:

@@ -16,10 +16,13 @@ import os
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from coordinator_free.privacy.mechanism import Mechanism
+from coordinator_free.privacy.windows import Window, Windows
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
 from node.data.dealt import Dealt
@@ -31,7 +34,7 @@ from node.folder.ledger import LedgerFile
 from node.folder.manifest import read_json, read_manifest
 from node.folder.plain import plain
 from node.folder.profiles import charged_as
-from node.folder.registry import SUFFIX, Costs, Entry, Part, Registry, RegistryError, costs_of, settle_held
+from node.folder.registry import SUFFIX, Costs, Digests, Entry, Part, Registry, RegistryError, costs_of, settle_held
 from node.folder.whole import write_new
 from node.places import agent_folder
 
@@ -152,11 +155,11 @@ def reserve_again(folder: Path, configuration: Configuration) -> None:
 def _planned(entry: Entry, folder: Path, *, covered: bool) -> tuple[Part, ...]:
     """The parts of a run with all that its ledgers let it spend."""
     parts = []
-    for agent, part in enumerate(entry.parts):
+    for agent, part in entry.by_agent():
         with LedgerFile.read(agent_folder(folder, agent) / "ledger.jsonl", None) as ledger:
             profile = [charge.mechanism for charge in ledger.charges() if charge.run == charged_as(entry.run)]
-            plan = [*profile, *ledger.planned(entry.run).mechanisms()]
-        parts.append(Part(part.records, costs_of(plan) if covered else None))
+            plan = [*profile, *_in_window(ledger.planned(entry.run).mechanisms(), part.window)]
+        parts.append(replace(part, costs=costs_of(plan) if covered else None))
     return tuple(parts)
 
 
@@ -220,10 +223,24 @@ def _entry(preparation: Preparation, plans: Sequence[Plan], run: str, folder: Pa
         folder=str(folder),
         delta=max(delta for _, delta in budgets),
         parts=tuple(
-            Part(records, costs_of(plan) if covered else None if plan else Costs())
-            for records, plan in zip(digested.training, plans, strict=True)
+            replace(part, costs=costs_of(_in_window(plan, part.window)) if covered else None if plan else Costs())
+            for agent, plan in enumerate(plans)
+            for part in _parts(agent, digested.training[agent], preparation.windows(agent))
         ),
     )
+
+
+def _parts(agent: int, records: Digests, windows: Windows) -> list[Part]:
+    """An agent's records, those of each window by themselves."""
+    if not windows:
+        return [Part(records, None, agent)]
+    kept = {window: np.array([own == window for own in windows]) for window in dict.fromkeys(windows)}
+    return [Part(records[there], None, agent, window) for window, there in kept.items()]
+
+
+def _in_window(plan: Plan, window: Window | None) -> Plan:
+    """The releases of a run that use records of ``window``; None: all of them."""
+    return plan if window is None else plan[window[0] : window[1] + 1]
 
 
 def _before(

@@ -25,6 +25,7 @@ from coordinator_free.clocks import own_rate, waits
 from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.families import NORMS
 from coordinator_free.privacy.noise import simulation_secret
+from coordinator_free.privacy.windows import most_used
 from coordinator_free.problem import baselines
 from coordinator_free.problem.losses import Loss, loss
 from coordinator_free.problem.objective import LocalProblem
@@ -181,7 +182,8 @@ def _cost(preparation: Preparation, agents: Sequence[Agent]) -> tuple[float, str
         if budget is None or budget[0] == 0:  # epsilon 0: it only listens
             continue
         releases = [agent.charge(k) for k in range(preparation.public(i).releases)]
-        spent = total([*preparation.profile_charges(i), *releases], budget[1])
+        used = most_used(enumerate(releases), agent.windows)
+        spent = total([*preparation.profile_charges(i), *used], budget[1])
         found.append((spent.epsilon, spent.accountant))
     return max(found)
 

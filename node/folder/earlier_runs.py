@@ -127,7 +127,7 @@ def _privacy(run: Path) -> dict[str, object]:
 
 def _touching(entry: Entry, wanted: Digests) -> list[Part]:
     """The parts of an entry with those of their records that are ``wanted``; without parts that have none."""
-    kept = [Part(part.records[np.isin(part.records, wanted)], part.costs) for part in entry.parts]
+    kept = [replace(part, records=part.records[np.isin(part.records, wanted)]) for part in entry.parts]
     return [part for part in kept if part.records.size]
 
 

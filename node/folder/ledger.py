@@ -12,8 +12,10 @@ from the line before, so that a line which is damaged, missing or out of place i
 A first line may have one charge more, as `earlier`: of what was released before the run that the ledger was made for.
 The last three kinds charge nothing. `again` keeps what a torn record would have kept of an index that is charged.
 `plan` stands before the first charge of a run that was admitted with another plan than the ledger was made for: a torn
-charge of that run is then taken for what it could have cost. `start` is one start of the agent's process: releases from
-this index on draw from its nonce. A ledger without them is of a simulation, or from before there were starts.
+charge of that run is then taken for what it could have cost. Where records arrive during a run, its plan has the
+`windows` of the records beside it: `[first, last]` of the releases that use a record. `start` is one start of the
+agent's process: releases from this index on draw from its nonce. A ledger without them is of a simulation, or from
+before there were starts.
 
 Rules that hold here:
 - `LedgerFile.reserve` returns only after its line is on the disk. If writing fails, the ledger refuses everything from
@@ -40,7 +42,8 @@ from typing import Any
 from coordinator_free.privacy.ledger import LARGEST_GROUP, Budget, Charge, Ledger, LedgerError, Plan
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.noise import Start
-from node.folder.ledger_lines import VERSION, charge_as_written, contents, groups, line_of
+from coordinator_free.privacy.windows import Windows
+from node.folder.ledger_lines import VERSION, charge_as_written, contents, line_of, plan_as_written
 
 _LAST = re.compile(rb'"last":(\d+),')
 
@@ -59,7 +62,7 @@ class LedgerFile:
             raise LedgerError(f"ledger {path}: belongs to other data (shard {header.shard[:12]}, not {shard[:12]})")
         self.record = header.record
         """The unit of privacy, in words."""
-        self.ledger = Ledger(header.budget, header.plan, found.charges, header.earlier)
+        self.ledger = Ledger(header.budget, header.plan, found.charges, header.earlier, self._plans)
 
     @classmethod
     def create(
@@ -70,23 +73,25 @@ class LedgerFile:
         budget: Budget | None,
         plan: Iterable[Mechanism | None] = (),
         earlier: Charge | None = None,
+        windows: Windows = (),
     ) -> None:
         """Make the ledger of the shard with this digest, mode 0600; returns when it is on the disk.
 
         ``plan`` holds the mechanism of each release of the run that it is made for; ``earlier`` is charged with the
-        ledger's first line. Raises `LedgerError` if both cost more than ``budget``, or if ``path`` exists.
+        ledger's first line, ``windows`` are those of the records. Raises `LedgerError` if both cost more than
+        ``budget``, or if ``path`` exists.
         """
         planned = list(plan)
         ledger = Ledger(budget, charges=[] if earlier is None else [earlier])
         if planned or earlier is not None:
-            ledger.admit("", planned, _account)
+            ledger.admit("", planned, _account, windows)
         before = {} if earlier is None else {"earlier": charge_as_written(earlier)}
         header = {
             "ledger": VERSION,
             "shard": shard_digest,
             "record": record,
             "budget": None if budget is None else {"epsilon": budget.epsilon, "delta": budget.delta},
-            "plan": groups(Plan.of(planned)),
+            **plan_as_written(Plan.of(planned, windows)),
             **before,
         }
         line, _ = line_of(header, 0)
@@ -142,11 +147,14 @@ class LedgerFile:
         """What all runs on the data may cost together; None where no privacy is promised."""
         return self.ledger.budget
 
-    def admit(self, run: str, plan: Sequence[Mechanism | None]) -> None:
-        """Let ``run`` charge ``plan``, one mechanism for each release; raises `LedgerError` if it overspends."""
+    def admit(self, run: str, plan: Sequence[Mechanism | None], windows: Windows = ()) -> None:
+        """Let ``run`` charge ``plan``, one mechanism for each release; raises `LedgerError` if it overspends.
+
+        ``windows`` are those of the records, one for each, where records arrive during the run.
+        """
         self._settle(run)
         try:
-            self.ledger.admit(run, plan, _account)
+            self.ledger.admit(run, plan, _account, windows)
         except LedgerError as error:
             raise LedgerError(f"ledger {self._path} is spent: {error}") from None
 
@@ -218,6 +226,10 @@ class LedgerFile:
         owners = self._owners() or [""]
         return [*self.ledger.charges, *(charge for owner in owners for charge in self._covered(self._torn, owner))]
 
+    def used(self, run: str | None = None) -> list[Mechanism | None]:
+        """What no record was charged more than, by every run, or by ``run``: see `charges` for a torn last line."""
+        return self.ledger.used(charge for charge in self.charges() if run is None or charge.run == run)
+
     def records(self, run: str | None = None) -> list[dict[str, Any]]:
         """All charges with their extra fields, as they were written, in order; of ``run`` if it is given."""
         data = os.pread(self._descriptor, self._end, 0)
@@ -245,7 +257,7 @@ class LedgerFile:
     def _write_plan(self, run: str) -> None:
         plan = self.ledger.admitted(run)
         if plan is not None and plan != self._plans.get(run, self.ledger.plan):
-            self._write_line({"run": run, "plan": groups(plan)})
+            self._write_line({"run": run, **plan_as_written(plan)})
             self._plans[run] = plan
 
     def _append(self, charge: Charge, fields: Mapping[str, Any], *, wait: bool = True) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,8 +32,15 @@ def groups(plan: Plan) -> list[list[Any]]:
     return [[count, described(mechanism)] for count, mechanism in plan.groups]
 
 
-def _plan(groups: Iterable[Sequence[Any]]) -> Plan:
-    return Plan(tuple((int(count), None if m is None else from_description(m)) for count, m in groups))
+def plan_as_written(plan: Plan) -> dict[str, Any]:
+    """A plan's part of a line: its groups, and the windows of the records where records arrive during the run."""
+    windows = {"windows": [list(window) for window in plan.windows]} if plan.windows else {}
+    return {"plan": groups(plan), **windows}
+
+
+def _plan(content: Mapping[str, Any]) -> Plan:
+    groups = tuple((int(count), None if m is None else from_description(m)) for count, m in content["plan"])
+    return Plan(groups, tuple((int(first), int(last)) for first, last in content.get("windows", ())))
 
 
 def line_of(content: Mapping[str, Any], crc: int) -> tuple[bytes, int]:
@@ -90,7 +97,7 @@ def contents(path: Path, data: bytes) -> Contents:
             elif "plan" in content:
                 run = str(content["run"])
                 plans.pop(run, None)
-                plans[run] = _plan(content["plan"])
+                plans[run] = _plan(content)
             elif "start" in content:
                 _check_start(content)
             elif "again" not in content:
@@ -129,7 +136,7 @@ def _header(content: Mapping[str, Any]) -> Header:
         str(content["shard"]),
         str(content["record"]),
         None if budget is None else Budget(float(budget["epsilon"]), float(budget["delta"])),
-        _plan(content["plan"]),
+        _plan(content),
         _charge(content["earlier"]) if "earlier" in content else None,
     )
 

@@ -30,9 +30,10 @@ import numpy as np
 import numpy.typing as npt
 
 from coordinator_free.privacy.families import from_description
-from coordinator_free.privacy.ledger import LedgerError
+from coordinator_free.privacy.ledger import Charge, LedgerError
 from coordinator_free.privacy.mechanism import Mechanism, MechanismError
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
+from coordinator_free.privacy.windows import Window, within
 from node.folder.counted import read_counted
 from node.folder.ledger import LedgerFile
 from node.folder.manifest import RunFolderError, read_json, read_manifest
@@ -77,10 +78,16 @@ Costs = Counter["Cost | ObjectivePerturbation"]
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One agent's records in a run, and what releases from them cost; None where a release has no noise."""
+    """Records of an agent in a run, and what releases from them cost; None where a release has no noise.
+
+    An agent has one part, or one for each ``window`` of its records where they arrive during the run. ``agent`` is its
+    number; None: that of the part.
+    """
 
     records: Digests
     costs: Costs | None
+    agent: int | None = None
+    window: Window | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +106,10 @@ class Entry:
     kind: str = "run"
     settled: bool = False
 
+    def by_agent(self) -> Iterator[tuple[int, Part]]:
+        """The parts, each with its agent's number."""
+        return ((place if part.agent is None else part.agent, part) for place, part in enumerate(self.parts))
+
     def to_json(self) -> dict[str, Any]:
         """The document of the entry's file."""
         return {
@@ -113,6 +124,7 @@ class Entry:
                 {
                     "records": base64.b64encode(part.records.astype("<u8").tobytes()).decode(),
                     "costs": None if part.costs is None else [[n, _described(cost)] for cost, n in part.costs.items()],
+                    **({} if part.window is None else {"agent": part.agent, "window": list(part.window)}),
                 }
                 for part in self.parts
             ],
@@ -127,7 +139,10 @@ class Entry:
         for agent in document["agents"]:
             costs = agent["costs"]
             records = np.frombuffer(base64.b64decode(agent["records"]), dtype="<u8").astype(np.uint64)
-            parts.append(Part(records, None if costs is None else Counter({_cost(c): int(n) for n, c in costs})))
+            known = None if costs is None else Counter({_cost(c): int(n) for n, c in costs})
+            window = agent.get("window")
+            own = (None, None) if window is None else (int(agent["agent"]), (int(window[0]), int(window[1])))
+            parts.append(Part(records, known, *own))
         return cls(
             run=str(document["run"]),
             name=str(document["name"]),
@@ -259,8 +274,7 @@ def settled(entry: Entry, folder: Path, *, every_run: bool = False) -> Entry:
     """
     run = None if every_run else entry.run
     charged = [
-        _charged(folder, agent, run, part) if _has_ended(folder, agent) else None
-        for agent, part in enumerate(entry.parts)
+        _charged(folder, agent, run, part) if _has_ended(folder, agent) else None for agent, part in entry.by_agent()
     ]
     parts = tuple(found or part for part, found in zip(entry.parts, charged, strict=True))
     return replace(entry, parts=parts, settled=None not in charged)
@@ -286,7 +300,17 @@ def _charged(folder: Path, agent: int, run: str | None, part: Part) -> Part | No
         return None
     if part.costs is None:
         return part if charges else replace(part, costs=Costs())
-    return replace(part, costs=costs_of(charge.mechanism for charge in charges for _ in range(charge.count)))
+    return replace(part, costs=costs_of(used_by(charges, part.window)))
+
+
+def used_by(charges: Iterable[Charge], window: Window | None) -> Iterator[Mechanism | None]:
+    """The mechanism of each charged release that used records of ``window``; None: of each."""
+    return (
+        charge.mechanism
+        for charge in charges
+        for index in range(charge.first, charge.last + 1)
+        if window is None or within(window, index)
+    )
 
 
 def _described(cost: Cost | ObjectivePerturbation) -> dict[str, Any]:

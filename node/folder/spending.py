@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from coordinator_free.privacy.accounting import total
-from coordinator_free.privacy.ledger import Budget, Charge, LedgerError
+from coordinator_free.privacy.ledger import Budget, LedgerError
+from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.parameters import gdp, zcdp
 from coordinator_free.release import FloatArray
 from node.folder.ledger import LedgerFile
@@ -33,8 +35,8 @@ class SpentEpsilon:
 class Spending:
     """What the agents' ledgers hold together.
 
-    ``epsilons`` (n,) is what each agent was charged so far; infinite where something was released without noise, or
-    where the ledger cannot be read.
+    ``epsilons`` (n,) is what each agent was charged so far for the record that it used most; infinite where something
+    was released without noise, or where the ledger cannot be read.
 
     ``budget`` and ``delta`` are the largest agent's, None without a budget; ``accountant`` found the largest epsilon.
     """
@@ -74,7 +76,7 @@ def spent(folder: Path) -> Spending:
     for path in sorted(folder.glob("agents/agent-*/ledger.jsonl")):
         try:
             with LedgerFile.read(path, None) as ledger:
-                own, charges = ledger.budget, ledger.charges()
+                own, charges, used = ledger.budget, ledger.charges(), ledger.used()
         except LedgerError:
             epsilons.append(math.inf)
             rhos.append(None)
@@ -82,11 +84,10 @@ def spent(folder: Path) -> Spending:
             continue
         if own is not None and (budget is None or own.epsilon > budget.epsilon):
             budget = own
-        epsilon, found = _total(charges, own or budget)
+        epsilon, found = _total(used, own or budget)
         epsilons.append(epsilon)
-        mechanisms = [charge.mechanism for charge in charges for _ in range(charge.count)]
-        rhos.append(zcdp(mechanisms))
-        mus.append(gdp(mechanisms))
+        rhos.append(zcdp(used))
+        mus.append(gdp(used))
         charged += sum(charge.count for charge in charges)
         if epsilon > worst:
             worst, accountant = epsilon, found
@@ -101,11 +102,11 @@ def spent(folder: Path) -> Spending:
     )
 
 
-def _total(charges: list[Charge], budget: Budget | None) -> tuple[float, str | None]:
+def _total(used: Sequence[Mechanism | None], budget: Budget | None) -> tuple[float, str | None]:
     """Under a budget, what has no mechanism holds nothing of the data; without one, it is the data in the open."""
     if budget is None:
-        return (math.inf if charges else 0.0), None
-    found = total((charge.mechanism for charge in charges for _ in range(charge.count)), budget.delta)
+        return (math.inf if used else 0.0), None
+    found = total(used, budget.delta)
     return found.epsilon, found.accountant
 
 

@@ -9,6 +9,10 @@ with a = 1 / (1 + mu c_i L), L the smoothness of L_i: a public number whenever t
 the clipped record gradients depends on the data, so a release, seen as a function of one record, moves by at most
 a mu c_i 2 clip / m_i in the norm of the clip. Where rows have a public bound it may move less, by how much depends on
 the agent's last release, which is public: the noise's scale follows that, and its multiplier is the same throughout.
+
+Where records arrive during the run, L_i, c_i, L and m_i are those of the records that the update uses (`arriving`). As
+c_i is a multiple of m_i, a record that is used moves a release by a mu c_i 2 clip / m_i with the c_i and m_i of all
+records at every time, and only a changes; a record that is not used moves it by nothing.
 """
 
 from __future__ import annotations
@@ -20,11 +24,14 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from coordinator_free.agent import Setting
+from coordinator_free.agents.personal.arriving import Arriving
 from coordinator_free.agents.personal.asynchronous import Asynchronous
 from coordinator_free.algorithm import Attack
 from coordinator_free.privacy.families import NORMS, mechanism
 from coordinator_free.privacy.mechanism import REACH, Mechanism, boxed
 from coordinator_free.privacy.noise import Streams
+from coordinator_free.privacy.windows import Windows
+from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.problem.public_model import PublicModelSensitivity
 from coordinator_free.release import FloatArray, Release
 from coordinator_free.settings import Positive, SettingError, Settings, StepNumbers
@@ -43,6 +50,15 @@ class CoordinateDescentSettings(Settings):
     without privacy."""
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class _Step:
+    """What an update does with its records: ``pull`` is mu c_i, ``step`` is a."""
+
+    problem: LocalProblem
+    pull: float
+    step: float
+
+
 class CoordinateDescent(Asynchronous):
     """One agent of coordinate descent."""
 
@@ -51,6 +67,7 @@ class CoordinateDescent(Asynchronous):
     needs_clip: ClassVar[bool] = True
     rate_is_known: ClassVar[bool] = True
     events: ClassVar[frozenset[str]] = frozenset({"join", "leave"})
+    takes_arrivals: ClassVar[bool] = True
     releases_its_model: ClassVar[bool] = True
     seeks_the_objective: ClassVar[bool] = True
     attacked_by: ClassVar[Attack] = Attack.COORDINATE_STEPS
@@ -58,8 +75,9 @@ class CoordinateDescent(Asynchronous):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, setting.updates)
         own, numbers = CoordinateDescentSettings.of(setting.learning), StepNumbers.of(setting.learning)
-        self._pull = own.mu * setting.confidence  # mu c_i
-        self._step = 1.0 / (1.0 + self._pull * numbers.smoothness)  # a
+        self._mu, self._smoothness = own.mu, numbers.smoothness
+        self._arriving = Arriving.of(self._problem, setting.learning, setting.updates)
+        self._steps: _Step | None = None
         self._norm = NORMS.get(setting.mechanism)
         self._clip = setting.clip or math.nan
         self._private = self._norm is not None and self._problem.records > 0
@@ -68,13 +86,12 @@ class CoordinateDescent(Asynchronous):
         )
         self._follows = self._private and self._moved.follows
         self._noise = Streams(setting.secret, setting.starts)
-        self._charges: dict[tuple[float, float], Mechanism] = {}  # by multiplier and what a record moves
+        self._charges: dict[tuple[float, float], Mechanism] = {}  # by multiplier and sensitivity
         self._made: Mechanism | None = None
         self._start = own.start
-        if self._start == "local" and self._norm is not None:
-            raise SettingError(
-                'learning.start = "local": a private run would release unprotected local models; use "zero"'
-            )
+        if self._start == "local" and (self._norm is not None or self._arriving.windows):
+            why = "a private run would release unprotected local models" if self._norm else "records are yet to arrive"
+            raise SettingError(f'learning.start = "local": {why}; use "zero"')
 
     def start(self) -> Release | None:
         if self._start != "local" or self.finished:
@@ -86,15 +103,16 @@ class CoordinateDescent(Asynchronous):
             return None
         if self._start == "neighbours" and self._own_last is None:
             self._model = self._reachable(self._mixture())
+        own = self._at(self._next)
         if self._norm is None:
-            gradient = self._problem.gradient(self._model)
+            gradient = own.problem.gradient(self._model)
         else:
-            gradient = self._problem.clipped_gradient(self._model, self._clip, self._norm)
+            gradient = own.problem.clipped_gradient(self._model, self._clip, self._norm)
         model = self._reachable(self._mixture())
-        gradient *= self._pull
+        gradient *= own.pull
         model -= gradient
-        model *= self._step
-        model += (1.0 - self._step) * self._model
+        model *= own.step
+        model += (1.0 - own.step) * self._model
         made = self.made_with(self._next)
         if made is not None:
             model = made.perturb(model, self._noise[self._next])
@@ -111,6 +129,19 @@ class CoordinateDescent(Asynchronous):
     def follows_its_model(self) -> bool:
         return self._follows
 
+    @property
+    def windows(self) -> Windows:
+        return self._arriving.windows
+
+    def _at(self, index: int) -> _Step:
+        """The step of update ``index``, for the records that it uses."""
+        stage, known = self._arriving.at(index), self._steps
+        if known is None or known.problem is not stage.problem:
+            pull = self._mu * self._setting.confidence * stage.share
+            smoothness = self._smoothness + 2.0 * (stage.problem.regularisation - self._problem.regularisation)
+            known = self._steps = _Step(stage.problem, pull, 1.0 / (1.0 + pull * smoothness))
+        return known
+
     def charge(self, index: int) -> Mechanism | None:
         if not self._private or index >= self._setting.updates:
             return None
@@ -124,19 +155,25 @@ class CoordinateDescent(Asynchronous):
                 return self._made
         return self.charge(index)
 
-    def _mechanism(self, index: int, moved: float) -> Mechanism:
-        """Of a release, where one record moves the sum of the gradients by ``moved``."""
+    def _mechanism(self, index: int, moved: float) -> Mechanism | None:
+        """Of a release, where one record moves the sum of the gradients by ``moved``; None where it uses no record."""
+        own = self._at(index)
+        if own.problem.records == 0:
+            return None
         multiplier = float(self._setting.multipliers[index])
-        found = self._charges.get((multiplier, moved))
+        sensitivity = own.step * own.pull * moved / own.problem.records
+        found = self._charges.get((multiplier, sensitivity))
         if found is None:
-            sensitivity = self._step * self._pull * moved / self._problem.records
             found = mechanism(self._setting.mechanism, sensitivity, multiplier, self._setting.dimension)
-            self._charges[multiplier, moved] = found
+            self._charges[multiplier, sensitivity] = found
         return found
 
     def surrogate(self, curvature: float) -> tuple[float, FloatArray] | None:
         """With the gradient h L Theta - b, where h is ``curvature``, Eq. 6 is linear, and a mu c_i L = 1 - a."""
         weights = self._setting.weights
+        if self.windows:
+            return None
         if self._setting.updates == 0 or not len(weights):
             return 0.0, np.zeros_like(weights)
-        return (1.0 - self._step) * (1.0 - curvature), self._step * weights / weights.sum()
+        step = self._at(0).step
+        return (1.0 - step) * (1.0 - curvature), step * weights / weights.sum()

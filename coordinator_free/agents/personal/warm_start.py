@@ -61,6 +61,7 @@ class WarmStart(CoordinateDescent):
     allocates: ClassVar[bool] = False
     rate_is_known: ClassVar[bool] = False
     events: ClassVar[frozenset[str]] = frozenset()
+    takes_arrivals: ClassVar[bool] = False
     attacked_by: ClassVar[Attack] = Attack.RELEASES
 
     def __init__(self, setting: Setting) -> None:
@@ -123,8 +124,9 @@ class WarmStart(CoordinateDescent):
         if self._next == 0:
             return self._release(self._own_anchor())
         model = self._mixture()
-        model += self._pull * self._own_anchor()
-        model /= 1.0 + self._pull
+        pull = self._at(self._next).pull
+        model += pull * self._own_anchor()
+        model /= 1.0 + pull
         return self._release(model)
 
     def surrogate(self, curvature: float) -> tuple[float, FloatArray] | None:  # noqa: ARG002

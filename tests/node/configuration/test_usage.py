@@ -67,6 +67,7 @@ SHARED: dict[str, Any] = {
     "privacy.allocation": "increasing",
     "privacy.r": 0.9,
     "privacy.levels": [[1.0, 2.5]],
+    "privacy.uses": 3,
     "privacy.observer": "as_published",
     "privacy.colluders": 2,
     "privacy.dropouts": 1,
@@ -150,6 +151,24 @@ def given_to_agents(text: str) -> str:
     return repr([preparation.public(agent) for agent in range(preparation.agents)])
 
 
+BESIDE: dict[str, tuple[str, Any]] = {
+    "privacy.r": ("privacy.allocation", "increasing"),
+    "privacy.uses": ("data.arriving", 0.5),
+}
+"""A setting without which another one has no effect."""
+
+
+def with_beside(name: str, path: str, value: Any) -> tuple[dict[str, Any], str]:
+    """A table with a setting and the one that it needs, and what agents are given of a table with neither."""
+    needed, there = BESIDE[path]
+    without = given_to_agents(repr(table(name)))
+    if needed == "data.arriving" and algorithm(name).takes_arrivals:
+        without = given_to_agents(repr(table(name, {needed: there})))
+    if needed == "data.arriving" and not algorithm(name).takes_arrivals:
+        return table(name, {path: value}), without
+    return table(name, {path: value, needed: there}), without
+
+
 def spelled(name: str) -> str:
     return f"learning.{'parameters.' if name in IN_PARAMETERS else ''}{name}"
 
@@ -178,8 +197,8 @@ def test_every_setting_is_used_or_refused(name: str) -> None:
         if name == "graph-smoothing-2r" and path == spelled("prior"):
             value = "shared"  # the other is its default
         changed, without = table(name, {path: value}), before
-        if path == "privacy.r":
-            changed["privacy"]["allocation"] = "increasing"
+        if path in BESIDE:
+            changed, without = with_beside(name, path, value)
         if path == f"learning.{algorithm(name).finish_weight}":
             changed["learning"]["finish"] = True
             without = given_to_agents(repr(table(name, {path: 9.0, "learning.finish": True})))
@@ -242,6 +261,17 @@ REFUSED = [
     ("propagation", {"learning.parameters.anchor": "zero"}, ["learning.parameters.anchor", "belongs in [learning]"]),
     ("warm-start", {"learning.warm_clip": 1.0}, ["learning.warm_clip", "belongs in [learning.parameters]"]),
     ("coordinate-descent", {"topology.seed": 3}, ["topology.seed = 3", "random-regular"]),
+    ("coordinate-descent", {"privacy.uses": 3}, ["privacy.uses = 3", "without data.arriving"]),
+    ("warm-start", {"data.arriving": 0.5}, ["data.arriving = 0.5", '"coordinate-descent"']),
+    ("averaging", {"data.arriving": 0.5}, ["data.arriving = 0.5", '"coordinate-descent"']),
+    ("coordinate-descent", {"data.arriving": 1.0}, ["data.arriving", "less than 1"]),
+    ("coordinate-descent", {"data.arriving": 0.5, "privacy.uses": 5}, ["privacy.uses = 5", "1 to 4"]),
+    ("coordinate-descent", {"data.arriving": 0.5, "clock.updates": 1}, ["clock.updates = 1", "at least 2"]),
+    (
+        "coordinate-descent",
+        {"data.arriving": 0.5, "privacy.uses": 3, "privacy.allocation": "increasing", "privacy.r": 0.5},
+        ["privacy.uses = 3", 'allocation = "uniform"', "uses = 4"],
+    ),
 ]
 
 
