@@ -214,6 +214,8 @@ def _records_can_arrive(c: Configuration) -> str | None:
         return (
             f'{asked}: topology.kind = "private-similarity" makes profiles of all records before the run; use another'
         )
+    if c.audit.canaries:
+        return f"{asked}: audit.canaries = {c.audit.canaries} are judged by releases that all use them; use one of both"
     if c.learning.get("start") == "local":
         return f'{asked}: learning.start = "local" is made of all records before they arrive; use "zero"'
     if c.clock.updates < 2:

@@ -137,7 +137,7 @@ def table(name: str, changes: dict[str, Any] | None = None) -> dict[str, Any]:
     for path, value in (changes or {}).items():
         section, _, key = path.partition(".")
         *inner, last = key.split(".")
-        place = made[section]
+        place = made.setdefault(section, {})
         for part in inner:
             place[part] = place = dict(place.get(part, {}))
         place[last] = value
@@ -263,6 +263,7 @@ REFUSED = [
     ("coordinate-descent", {"topology.seed": 3}, ["topology.seed = 3", "random-regular"]),
     ("coordinate-descent", {"privacy.uses": 3}, ["privacy.uses = 3", "without data.arriving"]),
     ("warm-start", {"data.arriving": 0.5}, ["data.arriving = 0.5", '"coordinate-descent"']),
+    ("coordinate-descent", {"data.arriving": 0.5, "audit.canaries": 4}, ["data.arriving = 0.5", "canaries = 4"]),
     ("averaging", {"data.arriving": 0.5}, ["data.arriving = 0.5", '"coordinate-descent"']),
     ("coordinate-descent", {"data.arriving": 1.0}, ["data.arriving", "less than 1"]),
     ("coordinate-descent", {"data.arriving": 0.5, "privacy.uses": 5}, ["privacy.uses = 5", "1 to 4"]),
