@@ -72,7 +72,7 @@ def reproduce(
     if figure in FIGURES:
         document = _make(figure, request, console, figure, [], shows=not as_json)
     else:
-        plan = of_paper(figure, request)
+        plan = of_paper(figure, replace(request, known={}))
         made = []
         for number, (name, wanted) in enumerate(plan.items(), 1):
             wanted = replace(wanted, folder=folder / name.partition("/")[2])

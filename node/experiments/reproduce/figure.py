@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from node.configuration.reading import set_value
 from node.configuration.sections import Configuration
@@ -79,6 +79,10 @@ class Setting:
         return configured(self.table, self.changes, [o for o in overrides if self.takes(overridden(o))])
 
 
+LARGEST_KEPT: Final = 4_000_000
+"""Bytes of releases of a run that is kept for other figures."""
+
+
 @dataclass(frozen=True)
 class Request:
     """How a figure is to be made.
@@ -94,6 +98,8 @@ class Request:
     folder: Path
     tell: Callable[[str], None] = lambda _: None
     small: bool = False
+    known: dict[str, Trial] | None = None
+    """Runs in the twin that other figures of the same paper made, by configuration; None: they are made again."""
 
     def runs(self, twin: int) -> int:
         """How many runs of each setting to make, where ``twin`` is the default in the twin."""
@@ -119,10 +125,17 @@ class Request:
     def play(self, setting: Setting, seed: int, place: str = "") -> Trial:
         """One run; in the twin its noise comes from the seed, so it can be repeated."""
         label = f"{setting.label}-{seed}"
-        self.tell(place + label)
         configuration = setting.configuration(self.overrides)
         simulation = self.world == "twin" and configuration.private
-        return play(seeded(configuration, seed, simulation=simulation, name=label), self.world, self.folder / label)
+        configuration = seeded(configuration, seed, simulation=simulation, name=label)
+        key = configuration.model_dump_json(exclude={"run": {"name"}})
+        if self.world == "twin" and self.known is not None and key in self.known:
+            return self.known[key]
+        self.tell(place + label)
+        trial = play(configuration, self.world, self.folder / label)
+        if self.known is not None and sum(release.vector.nbytes for release in trial.releases) <= LARGEST_KEPT:
+            self.known[key] = trial
+        return trial
 
     def trials(self, settings: Sequence[Setting], runs: int) -> Iterator[tuple[Setting, int, Trial]]:
         """Every setting with every seed below ``runs``, in the order of the table, one seed after another."""

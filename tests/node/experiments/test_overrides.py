@@ -130,6 +130,20 @@ def test_the_small_form_is_small_and_gives_way_to_what_is_asked(figure: str, tmp
     assert not set(made.small[:1]) & set(in_form(made, asked).overrides)
 
 
+def test_figures_of_one_paper_share_the_runs_that_are_the_same(tmp_path: Path) -> None:
+    adult = f"data.path={adult_folder(tmp_path / 'adult', 60, 20)}"
+    told: list[str] = []
+    request = Request("twin", None, (adult,), tmp_path, told.append, small=True, known={})
+    loss = reproduce("paper000/figure7", request)
+    made = len(told)
+    error = reproduce("paper000/figure8", request)
+    assert len(told) == made > 0
+    assert error.rows == loss.rows
+    again = reproduce("paper000/figure8", replace(request, known=None))
+    assert len(told) == 2 * made
+    assert again.rows == error.rows
+
+
 def test_a_whole_paper_gives_each_figure_the_overrides_that_it_can_use(tmp_path: Path) -> None:
     films = f"data.path={tmp_path}"
     plan = of_paper("paper004", Request("twin", 1, (films, "learning.mu=3.0"), tmp_path, small=True))
