@@ -1,4 +1,4 @@
-"""The own part around a common one: exact evidence, its Laplace approximation, and what it does in the limits."""
+"""The own part around a common one: records predicted from the others, and what it does in the limits."""
 
 from __future__ import annotations
 
@@ -57,28 +57,47 @@ def received(mean: np.ndarray, variance: float) -> Received:
 
 
 @pytest.mark.parametrize(("records", "dimension"), [(3, 5), (9, 4)])
-def test_the_evidence_of_the_squared_loss_is_the_density_of_the_labels(records: int, dimension: int) -> None:
+def test_each_record_of_the_squared_loss_is_predicted_from_the_others(records: int, dimension: int) -> None:
     problem, theta = regression(records, dimension)
     factor = np.tril(np.random.default_rng(1).normal(size=(dimension, dimension)))
     mean, variance, noise = theta + 0.1, factor @ factor.T, np.array([0.3, 0.9])
-    evidences, models = module._gaussian(problem, module._Priors(mean[None], factor[None], np.zeros(1)), noise)
+    predicted, models = module._exact(problem, mean, factor, noise)
     for k, level in enumerate(noise):
         covariance = problem.x @ variance @ problem.x.T + level * np.eye(records)
-        density = multivariate_normal(problem.x @ mean, covariance).logpdf(problem.y)
-        assert evidences[0, k] == pytest.approx(density + 0.5 * records * np.log(2.0 * np.pi), rel=1e-9)
         gain = variance @ problem.x.T @ np.linalg.inv(covariance)
-        np.testing.assert_allclose(models[0, k], mean + gain @ (problem.y - problem.x @ mean), rtol=1e-8)
+        np.testing.assert_allclose(models[k], mean + gain @ (problem.y - problem.x @ mean), rtol=1e-8)
+        together = multivariate_normal(problem.x @ mean, covariance)
+        density = 0.0
+        for out in range(records):
+            rest = [record for record in range(records) if record != out]
+            without = multivariate_normal(together.mean[rest], covariance[np.ix_(rest, rest)])
+            density += together.logpdf(problem.y) - without.logpdf(problem.y[rest])
+        assert predicted[k] == pytest.approx(density + 0.5 * records * np.log(2.0 * np.pi), rel=1e-9)
 
 
-def test_laplaces_approximation_is_exact_where_the_loss_is_quadratic() -> None:
+def test_the_approximation_is_exact_where_the_loss_is_quadratic() -> None:
     problem, theta = regression(9, 4)
     other = LocalProblem(problem.x, problem.y, Halved(), 0.01)
     factor = np.diag([0.3, 0.7, 1.0, 1.5]) + np.tril(np.full((4, 4), 0.1), -1)
-    priors = module._Priors((theta - 0.2)[None], factor[None], np.zeros(1))
-    evidence, model = module._laplace(other, priors)
-    exact, models = module._gaussian(problem, priors, np.array([0.5]))
-    assert evidence[0, 0] == pytest.approx(exact[0, 0] + 0.5 * 9 * np.log(0.5), rel=1e-9)
+    predicted, model = module._approximate(other, theta - 0.2, factor)
+    exact, models = module._exact(problem, theta - 0.2, factor, np.array([0.5]))
+    assert predicted[0] == pytest.approx(exact[0] + 0.5 * 9 * np.log(0.5), rel=1e-9)
     np.testing.assert_allclose(model, models, rtol=1e-9)
+
+
+def test_the_approximation_is_close_for_classes() -> None:
+    """Against the posterior of one coordinate by quadrature, each record left out in turn."""
+    random = np.random.default_rng(3)
+    x, y = random.normal(size=(12, 1)), np.where(random.random(12) < 0.6, 1.0, -1.0)
+    problem, grid = LocalProblem(x, y, LOGISTIC, 0.0), np.linspace(-12.0, 12.0, 4001)[:, None]
+    each = np.stack([LOGISTIC.values(theta, x, y) for theta in grid])
+    prior = -0.5 * np.square((grid[:, 0] - 0.3) / 0.8)
+    exact = sum(
+        np.logaddexp.reduce(prior - each.sum(axis=1)) - np.logaddexp.reduce(prior - np.delete(each, k, 1).sum(axis=1))
+        for k in range(12)
+    )
+    predicted, _ = module._approximate(problem, np.array([0.3]), np.array([[0.8]]))
+    assert predicted[0] == pytest.approx(exact, rel=0.02)
 
 
 def test_what_is_learned_alone_is_one_of_the_candidates() -> None:
