@@ -32,6 +32,7 @@ COMMANDS = (
     "audit",
     "deal",
     "agent",
+    "host",
     "collect",
     "compose",
     "keys",

@@ -30,6 +30,7 @@ def collect(
     """
     from rich.console import Console
 
+    from node.folder.hosts import read_hosts
     from node.folder.manifest import read_manifest
     from node.folder.watch import Watch
     from node.results.results import read_results
@@ -39,10 +40,12 @@ def collect(
 
     run, parts = run.absolute(), parts.absolute()
     agents = read_manifest(run).agents
+    if wait and read_hosts(run):
+        raise ValueError("--wait is for containers: this run has hosts, and each `sottovoce host` ends with its agents")
     if wait:
         _wait(run, parts, agents)
     gather(run, parts)
-    failed = failures(parts, agents)
+    failed = failures(run, parts)
     steps.score(run, Watch(world="containers" if wait else "hosts", failures=failed))
     results = read_results(run)
     if as_json:

@@ -378,13 +378,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m node.traffic.eavesdropper")
     parser.add_argument("--run", type=Path, required=True, help="the run's folder")
+    parser.add_argument("--patience", type=float, help="seconds for which to wait for agents on other hosts")
     options = parser.parse_args(arguments)
     find_here()
     stop = StopSignals()
     end_with_parent()
     allow_many_files()
     try:
-        outcome = eavesdrop_on_run(options.run, stop)
+        outcome = eavesdrop_on_run(options.run, stop, patience=options.patience)
     except (TrafficLogError, OSError, ValueError, KeyError) as error:
         print(f"run folder {options.run}: {error}", file=sys.stderr)
         return ExitCode.BAD_INPUT

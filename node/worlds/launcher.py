@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from node.folder.manifest import read_manifest
 from node.folder.registry import settle
 from node.folder.status import State, read_overheard, read_status
 from node.folder.watch import Watch
-from node.places import EAVESDROPPER, agent_folder
+from node.places import EAVESDROPPER, agent_folder, agent_name
 from node.sockets.agent_sockets import ipc_endpoint
 from node.worlds.limits import check_limits, sockets_folder
 from node.worlds.orphan import end_left, see_out, write_processes
@@ -44,16 +44,45 @@ STANDS_STILL = 3.0
 
 
 class Cluster:
-    """The processes of one dealt run folder."""
+    """The processes of one dealt run folder.
 
-    def __init__(self, folder: Path, configuration: Configuration, agents: int) -> None:
+    Parameters
+    ----------
+    folder
+        The run's folder.
+    configuration
+        Its configuration.
+    agents
+        The number of agents of the run.
+    own
+        The agents that are here; None: all. The others are on other hosts.
+    first_port
+        With tcp, the port of the first agent that is here, and so on; 0: the system chooses.
+    listening
+        Seconds without any agent after which the eavesdropper ends; None: it ends with the agents that are here.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        configuration: Configuration,
+        agents: int,
+        *,
+        own: Sequence[int] | None = None,
+        first_port: int = 0,
+        listening: float | None = None,
+    ) -> None:
         self._folder = folder
         self._configuration = configuration
-        self._agents = agents
+        self._own = tuple(range(agents) if own is None else own)
+        self._agents = len(self._own)
+        self._first_port = first_port
+        self._listening = listening
         self._manifest = read_manifest(folder)
-        self.planned = sum(self._manifest.releases)
+        self.planned = sum(self._manifest.releases[agent] for agent in self._own)
         """Releases of all agents together."""
         self._alive: dict[int | str, int] = {}
+        self._starting: set[int] = set()
         self._ended: dict[int | str, int] = {}
         self._received = b""
         self._watch = Watch()
@@ -99,22 +128,32 @@ class Cluster:
         self._control = ours
         write_processes(folder, self._zygote.pid, self._sockets)
         self._began = time.monotonic()
-        commands: list[dict[str, object]] = [{"eavesdrop": True}] if configuration.eavesdropper.enabled else []
-        for agent in range(self._agents):
+        commands: list[dict[str, object]] = []
+        if configuration.eavesdropper.enabled:
+            commands.append({"eavesdrop": True, "patience": self._listening})
+        for agent in self._own:
             if agent not in without and agent not in self._joiners:
-                bind = f"tcp://{configuration.network.host}:0" if tcp else ipc_endpoint(self._sockets or folder, agent)
-                commands.append({"start": agent, "bind": bind})
+                commands.append({"start": agent, "bind": self._bind(agent)})
         self._command(*commands, {"go": True})
         _log.info("zygote %d starts %d processes of %s", self._zygote.pid, len(commands), folder)
 
     def restart(self, agent: int) -> None:
         """Start an agent that joins, or one that ended, at its old endpoint; it goes on from its ledger."""
-        bind = f"tcp://{self._configuration.network.host}:0"
-        if self._sockets is not None:
-            bind = ipc_endpoint(self._sockets, agent)
         self._ended.pop(agent, None)
+        self._watch.failures = [failed for failed in self._watch.failures if failed["who"] != agent_name(agent)]
+        self._starting.add(agent)
         _log.info("starting agent %d again", agent)
-        self._command({"start": agent, "bind": bind}, {"go": True})
+        self._command({"start": agent, "bind": self._bind(agent)}, {"go": True})
+
+    def _bind(self, agent: int) -> str:
+        if self._sockets is not None:
+            return ipc_endpoint(self._sockets, agent)
+        port = self._first_port and self._first_port + self._own.index(agent)
+        return f"tcp://{self._configuration.network.host}:{port}"
+
+    def killed(self) -> list[int]:
+        """The agents that a signal ended."""
+        return [who for who, status in self._ended.items() if isinstance(who, int) and status < 0]
 
     def _command(self, *commands: dict[str, object]) -> None:
         # All in one send: a socket holds only some hundred small messages, and the zygote answers each start.
@@ -150,7 +189,7 @@ class Cluster:
             if self._faults is not None and self._watch.ready_s is not None and not over:
                 self._faults.carry_out(self._alive)
             show(progress)
-            if over or (until is not None and until(progress)):
+            if (over and self._over) or (until is not None and until(progress)):
                 break
         self._watch.wall_s = time.monotonic() - self._began
         return self._watch
@@ -183,11 +222,12 @@ class Cluster:
         agents_ended = sum(1 for who in self._ended if who != EAVESDROPPER)
         if self._faults is not None and self._faults.restarts_ahead:
             return False
-        return bool(self._ended) and not self._alive and agents_ended > 0
+        return bool(self._ended) and not self._alive and not self._starting and agents_ended > 0
 
     def _note(self, event: dict[str, Any]) -> None:
         if "started" in event:
             self._alive[event["started"]] = int(event["pid"])
+            self._starting.discard(event["started"])
             _log.info("started %s, process %d", event["started"], event["pid"])
             return
         who, status = event["ended"], int(event["status"])
@@ -207,7 +247,7 @@ class Cluster:
 
     def progress(self) -> Progress:
         """Counts of this moment."""
-        statuses = [read_status(agent_folder(self._folder, agent) / "status") for agent in range(self._agents)]
+        statuses = [read_status(agent_folder(self._folder, agent) / "status") for agent in self._own]
         known = [status for status in statuses if status is not None]
         overheard = read_overheard(self._folder / "eavesdropper.status")
         now = time.monotonic()
@@ -224,7 +264,7 @@ class Cluster:
             seconds=now - self._began,
             failures=tuple(self._watch.failures),
             still=still,
-            waited_for=waited_for,
+            waited_for=tuple(self._own[place] for place in waited_for),
         )
 
     def stop(self) -> None:

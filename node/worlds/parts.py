@@ -1,5 +1,7 @@
 """A dealt run in parts: the host or container of an agent holds that agent's part and nothing of another agent.
 
+Where the run has hosts (`node.folder.hosts`), a host's part holds what its agents need, and the public files.
+
 Rules that hold here:
 - A part has the form of a run's folder: ``agent-0002/`` holds shard, secret, ledger and private key of agent 2;
   ``eavesdropper/`` the public files and its own key. What they write later is in their parts too.
@@ -12,9 +14,11 @@ Rules that hold here:
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from node.folder.endings import Failure, failures_of
+from node.folder.hosts import HOSTS, HostShare, read_hosts
 from node.folder.keys import AGENT_KEY, EAVESDROPPER_KEY, PUBLIC_KEYS
 from node.folder.manifest import read_manifest
 from node.folder.whole import copy_whole
@@ -34,13 +38,20 @@ class PartsError(ValueError):
     """A part that cannot be written or does not exist; one line."""
 
 
-def part_folder(parts: Path, agent: int) -> Path:
-    """The folder of an agent's part."""
-    return parts / agent_name(agent)
+def part_folder(parts: Path, agent: int, hosts: Sequence[HostShare] = ()) -> Path:
+    """The folder of an agent's part: its own, or that of its host."""
+    return parts / next((host.name for host in hosts if agent in host.agents), agent_name(agent))
+
+
+def _observing(parts: Path, hosts: Sequence[HostShare]) -> Path:
+    """The folder of the eavesdropper's part."""
+    return parts / next((host.name for host in hosts if host.eavesdropper), EAVESDROPPER)
 
 
 def hand_over(run: Path, parts: Path) -> None:
     """Move each agent's files from the run's folder to its part, and copy the public ones to the eavesdropper's.
+
+    Where the run has hosts, each host's part gets the public files.
 
     Raises
     ------
@@ -49,19 +60,16 @@ def hand_over(run: Path, parts: Path) -> None:
     """
     if (run / HANDED_OVER).exists():
         return
-    agents = read_manifest(run).agents
+    agents, hosts = read_manifest(run).agents, read_hosts(run)
+    observing = _observing(parts, hosts)
+    own = list(dict.fromkeys(part_folder(parts, agent, hosts) for agent in range(agents)))
     try:
-        for name in (*PUBLIC, *([CANARIES] if (run / CANARIES).exists() else [])):
-            copy_whole(run / name, parts / EAVESDROPPER / name, 0o644)
-        encrypted = (run / PUBLIC_KEYS).exists()
-        if encrypted:
-            for part in (parts / EAVESDROPPER, *(part_folder(parts, agent) for agent in range(agents))):
-                copy_whole(run / PUBLIC_KEYS, part / PUBLIC_KEYS, 0o644)
+        encrypted = _copy_public(run, own if hosts else [observing], list(dict.fromkeys((observing, *own))))
         if (run / EAVESDROPPER_KEY).exists():
-            copy_whole(run / EAVESDROPPER_KEY, parts / EAVESDROPPER / EAVESDROPPER_KEY, 0o600)
+            copy_whole(run / EAVESDROPPER_KEY, observing / EAVESDROPPER_KEY, 0o600)
             (run / EAVESDROPPER_KEY).unlink()
         for agent in range(agents):
-            _hand_over_one(run, part_folder(parts, agent), agent, encrypted)
+            _hand_over_one(run, part_folder(parts, agent, hosts), agent, encrypted)
         for folder in (run / "shards", run / "agents"):
             if folder.exists() and not any(folder.iterdir()):
                 folder.rmdir()
@@ -71,6 +79,17 @@ def hand_over(run: Path, parts: Path) -> None:
             f"part {error.filename} cannot be written by user {os.getuid()}: {error.strerror}; accepted is a folder of "
             "that user (containers: start all services together, so that each has made its volume)"
         ) from None
+
+
+def _copy_public(run: Path, whole: Sequence[Path], with_keys: Sequence[Path]) -> bool:
+    """Copy the public files to the parts ``whole``, and the public keys to others; returns whether there are keys."""
+    for part in whole:
+        for name in (*PUBLIC, *(name for name in (HOSTS, CANARIES) if (run / name).exists())):
+            copy_whole(run / name, part / name, 0o644)
+    encrypted = (run / PUBLIC_KEYS).exists()
+    for part in with_keys if encrypted else ():
+        copy_whole(run / PUBLIC_KEYS, part / PUBLIC_KEYS, 0o644)
+    return encrypted
 
 
 def _hand_over_one(run: Path, part: Path, agent: int, encrypted: bool) -> None:
@@ -103,8 +122,12 @@ def eavesdropper_ended(parts: Path) -> bool:
     return (parts / EAVESDROPPER / VERDICT).exists()
 
 
-def failures(parts: Path, agents: int) -> list[Failure]:
+def failures(run: Path, parts: Path) -> list[Failure]:
     """Find the agents that did not finish, in the parts that they left."""
+    hosts = read_hosts(run)
+    if hosts:
+        return [failed for host in hosts for failed in failures_of(parts / host.name, host.agents)]
+    agents = read_manifest(run).agents
     return [failed for agent in range(agents) for failed in failures_of(part_folder(parts, agent), [agent])]
 
 
@@ -116,8 +139,9 @@ def gather(run: Path, parts: Path) -> None:
     PartsError
         If a part does not exist.
     """
+    hosts = read_hosts(run)
     for agent in range(read_manifest(run).agents):
-        part = part_folder(parts, agent)
+        part = part_folder(parts, agent, hosts)
         try:
             copy_whole(shard_path(part, agent), shard_path(run, agent), 0o600)
             for name in _LEFT:
@@ -126,7 +150,7 @@ def gather(run: Path, parts: Path) -> None:
                     copy_whole(source, agent_folder(run, agent) / name, 0o600)
         except FileNotFoundError as error:
             raise PartsError(f"part {part}: {error.filename} is missing; accepted is a part as it was dealt") from None
-    for log in logs_of(parts / EAVESDROPPER):
+    for log in logs_of(_observing(parts, hosts)):
         copy_whole(log, run / log.name, 0o644)
 
 

@@ -49,11 +49,14 @@ CONNECTING = 20.0
 class Zygote:
     """Carries out the launcher's commands, and notes the end of each child. A command or an answer is a line of JSON.
 
-    Commands: ``{"eavesdrop": true}`` starts the eavesdropper, ``{"start": agent, "bind": endpoint}`` starts an agent,
-    and ``{"go": true}`` lets the agents that were started so far look for their neighbours. Until then they wait, so
-    that a thousand forks do not compete with the first hundred agents. The first time, they also wait until the
-    eavesdropper is connected to all of them: later it would have to share the processors with a thousand agents that
-    connect.
+    Commands: ``{"eavesdrop": true, "patience": null}`` starts the eavesdropper,
+    ``{"start": agent, "bind": endpoint}`` starts an agent, and ``{"go": true}`` lets the agents that were started so
+    far look for their neighbours. Until then they wait, so that a thousand forks do not compete with the first hundred
+    agents. The first time, they also wait until the eavesdropper is connected to all of them: later it would have to
+    share the processors with a thousand agents that connect.
+
+    With a number of seconds as patience, the eavesdropper also listens to agents of other zygotes. It then decides by
+    itself when it ends.
 
     Answers: ``{"started": ..., "pid": ...}`` and ``{"ended": ..., "status": ...}``. The status is negative for a
     signal.
@@ -68,6 +71,7 @@ class Zygote:
         self._frames = 0
         self._eavesdropper_told = False
         self._agent_ended = False
+        self._others_may_send = False
         self._pid = os.getpid()
         self._gate: tuple[int, int] | None = None
         self._going_since: float | None = None
@@ -120,7 +124,7 @@ class Zygote:
             elif "go" in command:
                 self._going_since = time.monotonic()
             elif "eavesdrop" in command:
-                self._eavesdrop()
+                self._eavesdrop(command.get("patience"))
 
     def _open_gate_when_due(self) -> None:
         if self._going_since is None:
@@ -179,15 +183,19 @@ class Zygote:
         finally:
             os._exit(code)
 
-    def _eavesdrop(self) -> None:
+    def _eavesdrop(self, patience: float | None) -> None:
         log = os.open(self._run / "eavesdropper.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
         child = subprocess.Popen(
-            [sys.executable, "-m", "node.traffic.eavesdropper", "--run", str(self._run)],
+            [
+                *(sys.executable, "-m", "node.traffic.eavesdropper", "--run", str(self._run)),
+                *([] if patience is None else ["--patience", str(patience)]),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
         )
         os.close(log)
+        self._others_may_send = patience is not None
         self._children[child.pid] = EAVESDROPPER
         child.returncode = 0  # it is reaped here with the others, not by its Popen object
         self._tell({"started": EAVESDROPPER, "pid": child.pid})
@@ -225,7 +233,7 @@ class Zygote:
         elif self._stopping_since is not None and now >= self._stopping_since + GRACE:
             self._signal_all(signal.SIGKILL)
         agents_left = any(who != EAVESDROPPER for who in self._children.values())
-        if self._children and not agents_left and self._agent_ended:
+        if self._children and not agents_left and self._agent_ended and not self._others_may_send:
             overheard = read_overheard(self._run / "eavesdropper.status")
             frames = 0 if overheard is None else overheard.frames
             if self._quiet_since is None or frames != self._frames:

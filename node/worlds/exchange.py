@@ -1,0 +1,86 @@
+"""Endpoints of agents on several hosts: one small file a host, in a folder that all hosts share or that people copy.
+
+A file ``NAME.endpoints`` has a line for each agent of the host NAME, once the agent listens:
+
+    3 tcp://10.77.0.1:41234
+
+Rules that hold here:
+- A host writes its own file, whole or not at all, and reads those of the others.
+- What a file says is not trusted: a line counts only for an agent of the host that the file is named after. With
+  keys, a wrong endpoint leads to no agent that is admitted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from node.folder.hosts import HostShare
+from node.folder.whole import write_whole
+from node.places import agent_name
+from node.sockets.agent_sockets import FileEndpoints
+
+SUFFIX = ".endpoints"
+_LINE = re.compile(r"([0-9]{1,9}) (tcp://(?:\[[0-9A-Fa-f:.%a-z]{2,60}\]|[0-9.]{7,15}):[0-9]{1,5})")
+_LARGEST = 1 << 24
+"""Bytes of a file that are read."""
+
+
+class Exchange:
+    """The endpoints of a run, between the folder where the agents of this host look and the shared one.
+
+    Parameters
+    ----------
+    run
+        This host's folder of the run.
+    shared
+        The folder of the files, one a host.
+    own, others
+        What this host holds, and what the others hold.
+    """
+
+    def __init__(self, run: Path, shared: Path, own: HostShare, others: Sequence[HostShare]) -> None:
+        self._published = FileEndpoints(run / "endpoints")
+        self._shared = shared
+        self._own = own
+        self._others = others
+        self._told: dict[int, str] = {}
+        self._learned: dict[int, str] = {}
+
+    def exchange(self) -> None:
+        """Write the endpoints of this host's agents that are new, and take in those of other hosts."""
+        listening = ((agent, self._published.lookup(agent)) for agent in self._own.agents)
+        known = {agent: endpoint for agent, endpoint in listening if endpoint is not None}
+        if known != self._told:
+            text = "".join(f"{agent} {endpoint}\n" for agent, endpoint in sorted(known.items()))
+            write_whole(self._shared / f"{self._own.name}{SUFFIX}", text.encode(), 0o644)
+            self._told = known
+        for host in self._others:
+            self._learn(host)
+
+    def _learn(self, host: HostShare) -> None:
+        text = ""
+        with suppress(OSError), (self._shared / f"{host.name}{SUFFIX}").open("rb") as file:
+            text = file.read(_LARGEST).decode("ascii", errors="replace")
+        for line in text.splitlines():
+            found = _LINE.fullmatch(line)
+            if found is None or int(found[1]) not in host.agents:
+                continue
+            agent, endpoint = int(found[1]), found[2]
+            if self._learned.get(agent) != endpoint:
+                self._published.publish(agent, endpoint)
+                self._learned[agent] = endpoint
+
+    def missing(self) -> list[str]:
+        """The hosts of which some agent's endpoint is not known."""
+        return [host.name for host in self._others if any(agent not in self._learned for agent in host.agents)]
+
+
+def forget(run: Path, own: HostShare, address: str) -> None:
+    """Remove the endpoints of this host's agents that are not at ``address``: the host has moved."""
+    for agent in own.agents:
+        endpoint = FileEndpoints(run / "endpoints").lookup(agent)
+        if endpoint is not None and endpoint.removeprefix("tcp://").rpartition(":")[0] != address:
+            (run / "endpoints" / agent_name(agent)).unlink(missing_ok=True)
