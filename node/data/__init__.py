@@ -8,10 +8,15 @@ from node.data.dealt import Dealt, FeatureLaw, Shard
 from node.data.errors import DataError
 from node.data.table import Table, deal_table
 
-__all__ = ["DataError", "DataSection", "Dealt", "FeatureLaw", "Shard", "deal"]
+FEATURES_OF_RECORDS = ("movielens-100k",)
+"""Sources whose features are made of all training records: a part that is held out later is in the features."""
+
+__all__ = ["FEATURES_OF_RECORDS", "DataError", "DataSection", "Dealt", "FeatureLaw", "Shard", "deal"]
 
 
-def deal(data: DataSection, *, seed: int, private: bool, norm: str | None) -> Dealt:
+def deal(
+    data: DataSection, *, seed: int, private: bool, norm: str | None, validation: tuple[float, int] | None = None
+) -> Dealt:
     """Load the source and deal it among agents: the same for the same arguments and files.
 
     Parameters
@@ -24,6 +29,9 @@ def deal(data: DataSection, *, seed: int, private: bool, norm: str | None) -> De
         Whether to refuse what would break a privacy claim.
     norm
         The mechanism's, "l1" or "l2" (None: "l2"), for the scaling of records and for ``data.row_bound``.
+    validation
+        A share and a seed, of a source whose features are made of the records (`FEATURES_OF_RECORDS`): that part of
+        the training records is held out instead of the test records, before features are made.
 
     Raises
     ------
@@ -34,7 +42,7 @@ def deal(data: DataSection, *, seed: int, private: bool, norm: str | None) -> De
     if data.source == "synthetic":
         return synthetic.deal(data, seed)
     if data.source == "movielens-100k":
-        return movielens.deal(data, seed, private=private)
+        return movielens.deal(data, seed, private=private, validation=validation)
     return deal_table(_load(data, private, norm or "l2"), data, seed)
 
 

@@ -41,8 +41,12 @@ class ItemLaw:
         return self.value if records else 0.0
 
 
-def deal(section: DataSection, seed: int, *, private: bool) -> Dealt:
-    """Load MovieLens-100K; ``data.path`` is ml-100k.inter (user, item, rating, time; tabs), u.data, or their folder."""
+def deal(section: DataSection, seed: int, *, private: bool, validation: tuple[float, int] | None = None) -> Dealt:
+    """Load MovieLens-100K; ``data.path`` is ml-100k.inter (user, item, rating, time; tabs), u.data, or their folder.
+
+    ``validation``, a share and a seed: so large a part of each user's training ratings is held out instead of the test
+    ratings, which no one sees. Features, graph and means are made of the ratings that are left.
+    """
     user_mean = section.centring == "user-mean"
     if user_mean and private and not section.as_published:
         raise DataError(
@@ -57,6 +61,10 @@ def deal(section: DataSection, seed: int, *, private: bool) -> Dealt:
     users, items = len(values), int(item.max()) + 1
     random = np.random.default_rng([seed, 4])
     parts = [split.hold_out(np.flatnonzero(user == u), section.held_out_in_force, random) for u in range(users)]
+    if validation is not None:
+        share, own = validation
+        again = np.random.default_rng([own, 7])
+        parts = [split.hold_out(rows, share, again) for rows, _ in parts]
     train = np.concatenate([rows for rows, _ in parts])
 
     centre = np.full(users, CENTRE)

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from node.data import Dealt
 
 
-def deal_data(configuration: Configuration, seed: int) -> Dealt:
-    """The rows of every agent."""
+def deal_data(configuration: Configuration, seed: int, validation: tuple[float, int] | None = None) -> Dealt:
+    """The rows of every agent; ``validation`` as for `node.data.deal`."""
     from node.data import deal
 
     return deal(
@@ -20,4 +20,5 @@ def deal_data(configuration: Configuration, seed: int) -> Dealt:
         seed=seed,
         private=configuration.private,
         norm=NORMS.get(configuration.privacy.mechanism),
+        validation=validation,
     )

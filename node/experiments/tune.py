@@ -24,6 +24,7 @@ from coordinator_free.problem.losses import loss
 from coordinator_free.problem.objective import ProblemError
 from node.configuration.sections import Configuration
 from node.configuration.writing import toml_value
+from node.data import FEATURES_OF_RECORDS
 from node.data.dealt import Dealt, Shard
 from node.dealing.preparation import prepare
 from node.dealing.rows import deal_data
@@ -226,11 +227,10 @@ class _Judge:
             self.on = f"{instances} simulated data sets of the same shape: no record of the data was looked at"
         for k in range(further * instances, (further + 1) * instances):
             seed = first + k + (ELSEWHERE if self.elsewhere else 0)
-            dealt = deal_data(configuration, seed if synthetic else first)
-            if on == "simulated":
-                dealt = simulated(configuration, dealt, seed)
-            elif not synthetic:
-                dealt = validation(dealt, seed)
+            if on == "simulated" and not synthetic:
+                dealt = simulated(configuration, deal_data(configuration, first), seed)
+            else:
+                dealt = deal_data(configuration, seed) if synthetic else for_validation(configuration, first, seed)
             self._dealt.append((seed, dealt))
         self.model = ""
         self.metric, self.larger_is_better = "", True
@@ -284,6 +284,13 @@ class _Judge:
         if one.score is None or other.score is None:
             return one.score is not None
         return one.score > other.score if self.larger_is_better else one.score < other.score
+
+
+def for_validation(configuration: Configuration, first: int, seed: int) -> Dealt:
+    """The rows that are dealt by the seed ``first``, with the validation split of ``seed`` and without test rows."""
+    if configuration.data.source in FEATURES_OF_RECORDS:
+        return deal_data(configuration, first, (VALIDATION, seed))
+    return validation(deal_data(configuration, first), seed)
 
 
 def validation(dealt: Dealt, seed: int) -> Dealt:

@@ -17,6 +17,7 @@ from coordinator_free.problem.objective import LocalProblem
 from node.cli import main
 from node.configuration.public import dump
 from node.configuration.reading import from_table
+from node.data import als
 from node.dealing.rows import deal_data
 from node.experiments.charts import drawn_marks
 from node.experiments.compare import check, compare, half_width, marks, named, parquet, picture
@@ -25,8 +26,9 @@ from node.experiments.reproduce.figure import FigureError, Request
 from node.experiments.reproduce.paper004.settings import printed_noise, theorem_1, true_cost
 from node.experiments.reproduce.registry import FIGURES, reproduce
 from node.experiments.trial import TrialError, configured, play, seeded
-from node.experiments.tune import tune, validation
+from node.experiments.tune import for_validation, tune, validation
 from tests.helpers.documents import conforms
+from tests.helpers.paper_data import films_folder
 from tests.helpers.tables import private, public
 
 
@@ -212,6 +214,28 @@ def test_validation_never_holds_a_test_row() -> None:
         assert {row.tobytes() for row in np.column_stack([after.x_test, after.y_test])} <= known
         assert len(after.y) + len(after.y_test) == len(before.y)
         assert len(after.y) >= 1
+
+
+def test_the_features_of_films_are_made_without_the_ratings_that_validate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They held them, and validation errors were far below test errors."""
+    seen: list[int] = []
+    honest = als.item_features
+
+    def spied(ratings: Any, known: Any, *more: Any) -> Any:
+        seen.append(int(known.sum()))
+        return honest(ratings, known, *more)
+
+    monkeypatch.setattr(als, "item_features", spied)
+    folder = films_folder(tmp_path, 24, 40)
+    data = {"source": "movielens-100k", "path": str(folder), "dimension": 4, "agents": None}
+    configuration = from_table(public(data=data, learning={"loss": "squared"}))
+    split, dealt = for_validation(configuration, 7, 1), deal_data(configuration, 7)
+    assert [len(s.y) + len(s.y_test) for s in split.shards] == [len(s.y) for s in dealt.shards]
+    assert seen == [sum(len(s.y) for s in made.shards) for made in (split, dealt)]
+    assert split.similarity is not None
+    assert split.similarity.nnz == seen[0]
 
 
 def test_tuning_finds_the_better_of_two(tmp_path: Path) -> None:

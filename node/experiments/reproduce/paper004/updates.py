@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from node.dealing.preparation import prepare
-from node.dealing.rows import deal_data
 from node.experiments.charts import Panel, Series
 from node.experiments.reproduce.figure import PUBLISHED, TRULY, Figure, Reproduction, Request, Setting, mean
 from node.experiments.reproduce.paper004 import figure2c, table1
@@ -34,7 +33,7 @@ from node.experiments.reproduce.paper004.settings import (
     task,
 )
 from node.experiments.trial import Trial, in_twin, seeded
-from node.experiments.tune import ELSEWHERE, validation
+from node.experiments.tune import ELSEWHERE, for_validation
 
 INSTANCES = (1, 2, 3, 5, 10, 20)
 SPLITS = (3, 10, 30, 100)
@@ -76,7 +75,7 @@ def _instance(request: Request, setting: Setting, seed: int) -> Trial:
 def _split(request: Request, setting: Setting, seed: int) -> Trial:
     request.tell(f"{setting.label}, split {seed}")
     configuration = seeded(setting.configuration(request.overrides), seed, simulation=True)
-    return in_twin(prepare(configuration, dealt=validation(deal_data(configuration, seed), seed)))
+    return in_twin(prepare(configuration, dealt=for_validation(configuration, seed, seed)))
 
 
 def _reduce(
