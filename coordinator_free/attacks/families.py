@@ -105,6 +105,10 @@ class HiddenNoise(Attacker):
     def bound(self, observed: Observed) -> float:
         """Public bound of a row's L2 norm."""
 
+    def fitted(self, observed: Observed) -> bool:  # noqa: ARG002
+        """Whether the attack also fits penalties."""
+        return False
+
     def capacity(self, observed: Observed) -> float:  # noqa: ARG002
         """What the mean loss is multiplied with in the minimised objective."""
         return 1.0
@@ -116,7 +120,7 @@ class HiddenNoise(Attacker):
         observed = self._agents[agent]
         setting, capacity, rounds = observed.setting, self.capacity(observed), self.rounds(observed)
         records, dimension = setting.problem.records, setting.problem.dimension
-        made = perturbed_objectives.affordable(trials, records, dimension, len(rounds))
+        made = perturbed_objectives.affordable(trials, records, dimension, len(rounds), fitted=self.fitted(observed))
         if made < 2:
             raise InversionError("too many records and features for the trials of an objective perturbation")
         replacement, attained = perturbed_objectives.worst_replacement(
@@ -163,6 +167,10 @@ class Objectives(HiddenNoise):
         make = cast("type[DualPerturbation]", observed.make)
         return perturbed_objectives.observe(make, observed.setting, observed.recorded, observed.heard)
 
+    def fitted(self, observed: Observed) -> bool:
+        """Whether the penalties grow, so that an observer may not know them."""
+        return cast("type[Admm]", observed.make).varying_penalty
+
     def bound(self, observed: Observed) -> float:
         """Public bound of a row's L2 norm."""
         return cast("DualPerturbation", observed.code()).row_bound
@@ -187,7 +195,7 @@ class Objectives(HiddenNoise):
         trials: int,
     ) -> tuple[hidden_penalties.Scores, hidden_penalties.Scores | None]:
         make, setting = cast("type[DualPerturbation]", observed.make), observed.setting
-        if not make.varying_penalty:
+        if not self.fitted(observed):
             return super()._scores(observed, rounds, replacement, trials)
         terms = observed_rounds.observe_terms(make, setting, observed.recorded, observed.heard)
         noise, capacity = self._fresh(setting.agent), self.capacity(observed)

@@ -211,7 +211,12 @@ def _minimisers(
     return f
 
 
-def affordable(trials: int, records: int, dimension: int, rounds: int) -> int:
-    """How many trials fit into about a minute of one core, at most ``trials``: a Newton step costs m d^2 a trial."""
-    step = records * dimension**2 + dimension**3
-    return min(trials, math.floor(2e11 / (4 * 6 * max(1, rounds) * step)))
+def affordable(trials: int, records: int, dimension: int, rounds: int, *, fitted: bool = False) -> int:
+    """How many trials fit into about a minute of one core, at most ``trials``.
+
+    A Hessian costs m d^2 + d^3 a trial. Each round takes about four for Newton's steps and two for the score, and where
+    penalties are ``fitted`` two more, and about 60 likelihoods with 80 operations for each of d eigenvalues.
+    """
+    hessian = records * dimension**2 + dimension**3
+    a_round = 6 * hessian + (2 * hessian + 60 * 80 * dimension if fitted else 0)
+    return min(trials, math.floor(2e11 / (4 * max(1, rounds) * a_round)))

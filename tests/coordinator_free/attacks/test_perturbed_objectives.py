@@ -128,3 +128,5 @@ def test_perturbed_minimisers_are_attacked_at_their_recorded_states():
 def test_trials_are_fewer_where_newton_steps_are_dear():
     assert affordable(1000, 20, 5, 10) == 1000
     assert affordable(1000, 9000, 104, 100) < 5
+    assert 1.3 < affordable(10**9, 9000, 104, 5) / affordable(10**9, 9000, 104, 5, fitted=True) < 1.4
+    assert affordable(10**9, 20, 105, 5) > 1.3 * affordable(10**9, 20, 105, 5, fitted=True)
