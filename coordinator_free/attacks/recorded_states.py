@@ -16,6 +16,7 @@ import numpy as np
 from coordinator_free.agent import Agent, Setting
 from coordinator_free.attacks.inversion import Heard, Inverted, in_force, invert
 from coordinator_free.attacks.likelihood_ratio import FreshNoise, Replacement
+from coordinator_free.privacy.families import NORMS
 from coordinator_free.privacy.mechanism import GRID, Mechanism
 from coordinator_free.problem.losses import Squared
 from coordinator_free.problem.objective import LocalProblem
@@ -130,7 +131,8 @@ def adversarial(setting: Setting, releases: Sequence[FloatArray], row_bound: flo
     """The same agent with a record 0 of the worst possible value: its alternative pulls as far the other way.
 
     Its row is as long as ``row_bound`` allows (None: four clips, so that the clip acts), in the direction in which the
-    released models are smallest: there no prediction makes either gradient shorter.
+    released models are smallest: there no prediction makes either gradient shorter. Laplace noise shows most of a shift
+    in one coordinate, so with a sensitivity in L1 the direction is one of these.
     """
     problem = setting.problem
     length = row_bound if row_bound is not None else 4.0 * (setting.clip or 0.25)
@@ -138,7 +140,10 @@ def adversarial(setting: Setting, releases: Sequence[FloatArray], row_bound: flo
     models = np.array([vector for vector in releases if vector.size == problem.dimension]).reshape(
         -1, problem.dimension
     )
-    x[0], y[0] = length * np.linalg.eigh(models.T @ models)[1][:, 0], 1.0
+    energy = models.T @ models
+    one_by_one = NORMS.get(setting.mechanism) == "l1"
+    towards = np.eye(len(energy))[np.argmin(np.diag(energy))] if one_by_one else np.linalg.eigh(energy)[1][:, 0]
+    x[0], y[0] = length * towards, 1.0
     if isinstance(problem.loss, Squared) and setting.clip is not None:
         y[0] = _FAR * (1.0 + setting.clip / length)
     return replace(setting, problem=LocalProblem(x, y, problem.loss, problem.regularisation))
