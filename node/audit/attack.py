@@ -14,10 +14,13 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from coordinator_free.attacks.attacker import Attempt, Observed
 from coordinator_free.attacks.bounds import Bound, attacked, expected
 from coordinator_free.attacks.divergence_bound import sharp_bound
 from coordinator_free.attacks.inversion import InversionError
+from coordinator_free.attacks.trade_off import DELTAS, TradeOff, allowed, reached
 from coordinator_free.privacy.accounting import Total, total
 from coordinator_free.privacy.analytic_gaussian import gaussian_mu
 from coordinator_free.privacy.group import GROUPS, group_epsilon
@@ -75,7 +78,33 @@ def attack(
         )
         for agent in range(len(evidence.agents))
     )
+    results = _with_trade_offs(evidence, results, tried)
     return Part(results, tuple(_exceeded(results, tried, evidence.delta)))
+
+
+def _with_trade_offs(
+    evidence: Evidence, results: Sequence[AgentAudit], tried: Mapping[int, _Tried]
+) -> tuple[AgentAudit, ...]:
+    """The results with the trade-off of the attacks on each mechanism, at the first of its agents.
+
+    Pooled are the agents with the largest accounted epsilon: the best of many would be the luckiest.
+    """
+    alike: dict[str, list[AgentAudit]] = {}
+    for result in results:
+        charged = evidence.agents[result.agent].account.all_charged()
+        name = " and ".join(sorted({made.name for made in charged if made is not None}))
+        if result.attacked is not None and result.accounted and name:
+            alike.setdefault(name, []).append(result)
+    found = {}
+    for name, those in alike.items():
+        largest = max(one.accounted or 0.0 for one in those)
+        pooled = [one.agent for one in those if (one.accounted or 0.0) >= largest * (1.0 - 1e-6)]
+        scores = [made.scores for agent in pooled if (made := tried[agent].attempt) is not None]
+        first, second = (np.concatenate(side) for side in zip(*scores, strict=True))
+        observed = evidence.agents[pooled[0]]
+        epsilons = {delta: total.epsilon for delta in DELTAS if (total := _total(observed, delta)) is not None}
+        found[pooled[0]] = TradeOff(name, len(pooled), reached(first, second), allowed(epsilons))
+    return tuple(replace(result, trade_off=found.get(result.agent)) for result in results)
 
 
 def _attack(evidence: Evidence, agent: int, trials: int, confidence: float, record: int | None) -> _Tried:

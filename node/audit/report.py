@@ -20,6 +20,8 @@ from coordinator_free.attacks.membership import Membership
 from coordinator_free.attacks.noise_tests import NoiseTest
 from coordinator_free.attacks.reconstruction import Reconstruction
 from coordinator_free.attacks.side_channels import Correlation
+from coordinator_free.attacks.trade_off import TradeOff
+from node.folder.plain import plain
 
 VERSION: Final = 1
 """Of the documents."""
@@ -115,6 +117,8 @@ class AgentAudit:
     attacked_without_penalties: float | None = None
     groups: tuple[GroupEpsilon, ...] = ()
     accounted_record: float | None = None
+    trade_off: TradeOff | None = None
+    """Of the attacks on all agents with this mechanism and this epsilon; at the first of them."""
 
     @property
     def bound(self) -> float | None:
@@ -222,6 +226,7 @@ class Audit:
                     "why": a.why,
                     "attacked_without_penalties": _finite(a.attacked_without_penalties),
                     "accounted_record": _finite(a.accounted_record),
+                    "trade_off": None if a.trade_off is None else plain(a.trade_off),
                 }
                 for a in self.agents
             ],
@@ -295,7 +300,13 @@ def _read(document: Mapping[str, Any]) -> Audit:
 
 def _agent(document: Mapping[str, Any]) -> AgentAudit:
     groups = tuple(GroupEpsilon(**group) for group in document.get("groups", ()))
-    return AgentAudit(**{**document, "groups": groups})
+    curves = document.get("trade_off")
+    return AgentAudit(**{**document, "groups": groups, "trade_off": None if curves is None else _trade_off(curves)})
+
+
+def _trade_off(document: Mapping[str, Any]) -> TradeOff:
+    attack, accountant = (tuple((x, y) for x, y in document[name]) for name in ("attack", "accountant"))
+    return TradeOff(document["mechanism"], document["agents"], attack, accountant)
 
 
 def _observer(document: Mapping[str, Any]) -> ObserverReport:

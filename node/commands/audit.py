@@ -47,9 +47,9 @@ def audit(
     """Compare the accounted with the attacked epsilon of every agent.
 
     An audit checks the capture, the ledgers and the noise, and attacks each agent's records on the recorded traffic. It
-    writes audit.json and audit.png into the run's folder. Exit status 1 on any finding. With --as agent:K it attacks as
-    agent K does, and writes audit-as-K.json and .png instead. With --log and --coins it judges the canaries of a run
-    (audit.canaries) from its traffic log alone, and writes nothing.
+    writes audit.json, audit.html and audit.png into the run's folder. Exit status 1 on any finding. With --as agent:K
+    it attacks as agent K does, and writes audit-as-K.json, .html and .png instead. With --log and --coins it judges
+    the canaries of a run (audit.canaries) from its traffic log alone, and writes nothing.
 
     Example: sottovoce audit runs/schools --trials 2000
     """
@@ -114,11 +114,13 @@ def _observer(text: str | None) -> int | None:
 
 def _write(run: Path, found: Audit) -> None:
     """``audit.json`` holds attacks on local data, so it is for its owner only."""
+    from node.audit.page import audit_page
     from node.audit.picture import audit_figure
     from node.drawing import drawable, png
 
     name = "audit" if found.observer is None else f"audit-as-{found.observer.agent}"
     write_whole(run / f"{name}.json", (json.dumps(found.details(), indent=1, allow_nan=False) + "\n").encode())
+    write_whole(run / f"{name}.html", audit_page(found))
     figure = audit_figure(found) if drawable() else None
     if figure is not None:
         write_whole(run / f"{name}.png", png(figure))
