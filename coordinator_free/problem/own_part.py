@@ -137,10 +137,14 @@ def own_part(problem: LocalProblem, received: Received) -> FloatArray:
 
 
 def _noisy(received: Received, unit: float) -> float:
-    """The share of noise in what was received, from 0 to 1 without the ends; a half where it is not known."""
+    """The share of noise in what was received, from 0 to 1 without the ends; a half where it is not known.
+
+    Where a share b of c arrived, what was received holds b^2 of its variance: after a step or two that is little.
+    """
     if received.variance is None:
         return 0.5
-    return float(np.clip(np.mean(received.variance / (received.variance + unit)), 1e-6, 1.0 - 1e-6))
+    arrived = received.kept**2 * unit
+    return float(np.clip(np.mean(received.variance / (received.variance + arrived)), 1e-6, 1.0 - 1e-6))
 
 
 class _Scales(NamedTuple):

@@ -116,6 +116,15 @@ def test_a_precise_common_part_is_used_and_a_noisy_one_is_not() -> None:
     np.testing.assert_allclose(own_part(problem, received(1e4 * np.ones(5), 1e9)), bad, atol=1e-3)
 
 
+def test_what_has_hardly_arrived_counts_as_noise() -> None:
+    """After one step a tenth of the common part is there: noise of a tenth of its size is then as large as it."""
+    mean, unit = np.zeros(5), 4.0
+    early = Received(mean, np.eye(5), np.full(5, 0.1), np.full(5, 0.01 * unit))
+    assert module._noisy(early, unit) == pytest.approx(0.5)
+    nothing = Received(mean, np.eye(5), np.full(5, 1e-4), np.full(5, 0.01 * unit))
+    assert module._noisy(nothing, unit) > 0.999
+
+
 def test_noise_of_an_unknown_size_is_found_by_evidence() -> None:
     problem, theta = regression(200, 5)
     alone = problem.minimiser()
