@@ -14,7 +14,6 @@ from node.commands.documents import document_text
 if TYPE_CHECKING:
     from rich.table import Table
 
-if TYPE_CHECKING:
     from node.configuration.sections import Configuration
     from topology.network import Network
     from topology.spectrum import Extremes, Facts
@@ -43,9 +42,9 @@ def topology(
     from rich.console import Console
 
     format = _picture_format(picture)
+    configuration, network = _graph_of(config, override or [])
     from topology import spectrum
 
-    configuration, network = _graph_of(config, override or [])
     facts = spectrum.facts(network)
     kind = configuration.topology.kind
     seeded = configuration.topology.seed is not None or configuration.run.seed is not None
@@ -75,9 +74,9 @@ def _graph_of(place: Path, overrides: list[str]) -> tuple[Configuration, Network
     from node.configuration.reading import load, load_dealt
 
     if not place.is_dir():
+        configuration = load(there(place), overrides)
         from node.dealing.graph import network as graph_of
 
-        configuration = load(there(place), overrides)
         return configuration, graph_of(configuration)
     from topology import files
 

@@ -30,7 +30,7 @@ class OwnPenaltySettings(AdmmSettings):
     """Each agent's factor a round, in the agents' order."""
 
     def idle(self) -> Mapping[str, str]:
-        found = {}
+        found = dict(super().idle())
         if self.own_penalties is not None:
             found["penalty"] = "learning.own_penalties has each agent's"
         if self.own_growths is not None:

@@ -7,6 +7,7 @@ Rules that hold here:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -43,6 +44,11 @@ class AdmmSettings(Settings):
     """Where models start: at zero, or each at a point of its own, drawn from the run's seed. Duals start at zero."""
     kappa: NonNegative | None = None
     """Weighs the free finish around the time average. Default: evidence of the agent's own records weighs it."""
+
+    def idle(self) -> Mapping[str, str]:
+        if self.penalties is None:
+            return {}
+        return dict.fromkeys(("penalty", "penalty_growth"), "learning.penalties has those of each round")
 
 
 def start_of(start: Literal["zero", "random"], seed: int, agent: int, dimension: int) -> FloatArray:

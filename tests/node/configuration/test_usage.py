@@ -260,6 +260,8 @@ REFUSED = [
     ("admm", {"run.simulation": True}, ["run.simulation = true", 'privacy.mechanism is "none"']),
     ("propagation", {"learning.parameters.anchor": "zero"}, ["learning.parameters.anchor", "belongs in [learning]"]),
     ("warm-start", {"learning.warm_clip": 1.0}, ["learning.warm_clip", "belongs in [learning.parameters]"]),
+    ("m-admm", {"learning.penalty": 2.0, "learning.penalties": [1.0] * 5}, ["learning.penalty = 2.0", "penalties has"]),
+    ("dvp", {"learning.penalty": 2.0, "learning.penalties": [1.0] * 5}, ["learning.penalty = 2.0", "penalties has"]),
     ("coordinate-descent", {"topology.seed": 3}, ["topology.seed = 3", "random-regular"]),
     ("coordinate-descent", {"privacy.uses": 3}, ["privacy.uses = 3", "without data.arriving"]),
     ("warm-start", {"data.arriving": 0.5}, ["data.arriving = 0.5", '"coordinate-descent"']),
