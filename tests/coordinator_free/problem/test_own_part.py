@@ -125,6 +125,19 @@ def test_what_has_hardly_arrived_counts_as_noise() -> None:
     assert module._noisy(nothing, unit) > 0.999
 
 
+def test_features_that_vary_little_inside_of_their_bounds_are_used() -> None:
+    """30 fixed draws: models long where features are small, and a common part at zero that is known exactly."""
+    size, own, alone = np.array([1.0, 0.05, 0.05, 0.05]), [], []
+    for seed in range(30):
+        random = np.random.default_rng(seed)
+        x = np.concatenate([np.ones((14, 1)), 0.05 * random.normal(size=(14, 3))], axis=1)
+        theta = np.concatenate([[0.3 * random.normal()], random.choice([-11.5, 11.5], 3)])
+        problem = LocalProblem(x, x @ theta + 0.3 * random.normal(size=14), SQUARED, 0.1 / 14)
+        own.append(np.square((own_part(problem, received(np.zeros(4), 1e-4)) - theta) * size).sum())
+        alone.append(np.square((problem.minimiser() - theta) * size).sum())
+    assert np.mean(own) < 0.5 * np.mean(alone)
+
+
 def test_noise_of_an_unknown_size_is_found_by_evidence() -> None:
     problem, theta = regression(200, 5)
     alone = problem.minimiser()
