@@ -94,10 +94,12 @@ def _graph_of(place: Path, overrides: list[str]) -> tuple[Configuration, Network
 
 
 def _picture_format(picture: Path | None) -> str:
+    if picture is None:
+        return ""
     from node.dealing.graph_picture import FORMATS
 
-    format = "" if picture is None else picture.suffix.removeprefix(".").lower()
-    if picture is not None and format not in FORMATS:
+    format = picture.suffix.removeprefix(".").lower()
+    if format not in FORMATS:
         raise ValueError(f"--picture {picture}: the file's name must end in .png or .svg")
     return format
 
