@@ -35,6 +35,7 @@ COMMANDS = (
     "host",
     "collect",
     "compose",
+    "slurm",
     "keys",
     "wiretap",
     "status",

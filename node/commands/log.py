@@ -173,8 +173,8 @@ def merge(
     print(f"{out}: {done['frames']} frames ({done['duplicates']} were in several logs), {done['capture']['in_words']}")
     if done["out_of_order"]:
         print(
-            f"sottovoce: {out}: {done['out_of_order']} releases still come before one that they used; a clock was set "
-            "during the run, or an agent names releases that it cannot have used",
+            f"sottovoce: {out}: {done['out_of_order']} releases come more than 0.1 s before one that they used; a "
+            "clock was set during the run, or an agent names releases that it cannot have used",
             file=sys.stderr,
         )
 

@@ -50,6 +50,16 @@ from node.folder.ledger_lines import VERSION, charge_as_written, contents, line_
 _LAST = re.compile(rb'"last":(\d+),')
 
 
+def is_held(path: Path) -> bool:
+    """Whether a process holds the ledger at ``path``. Raises OSError where there is none."""
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 class LedgerFile:
     """The ledger of one agent's data, held by this process until `close`."""
 

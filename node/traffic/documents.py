@@ -128,7 +128,7 @@ class MergedPart(TypedDict):
 
 
 class MergedLog(TypedDict):
-    """A new log made of several. ``out_of_order`` counts releases that still come before one that they used."""
+    """A new log made of several. ``out_of_order`` counts releases that come over 0.1 s before one that they used."""
 
     log: str
     frames: int

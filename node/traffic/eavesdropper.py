@@ -152,6 +152,8 @@ class Eavesdropper:
         for this long, even if some agent never connected.
     events
         Returns the faults of the run so far, each with its ``time_ns``.
+    until_told
+        Whether only ``stop`` ends it.
     keys
         Key pairs for encrypted links; agents admit the eavesdropper by its public key. None: links are not encrypted.
 
@@ -173,8 +175,10 @@ class Eavesdropper:
         patience: float | None = None,
         events: Callable[[], Iterable[Fault]] = tuple,
         keys: Keys | None = None,
+        until_told: bool = False,
     ) -> None:
         self._log = log
+        self._until_told = until_told
         self._endpoints = endpoints
         self._unknown = set(doors)
         if not self._unknown:
@@ -239,7 +243,7 @@ class Eavesdropper:
             return False
         if self._over is not None:
             return True  # no frame came between two checks with the same result
-        self._over = over(self.situation())
+        self._over = None if self._until_told else over(self.situation())
         if self._over is None:
             self._ear.wait(LOOK_SECONDS)
         return False
@@ -329,6 +333,8 @@ def eavesdrop_on_run(
     endpoints: Endpoints | None = None,
     patience: float | None = None,
     agents: Iterable[int] | None = None,
+    *,
+    until_told: bool = False,
 ) -> Outcome:
     """Log every frame of agents of a dealt run.
 
@@ -347,6 +353,8 @@ def eavesdrop_on_run(
     agents
         The agents to log, and to judge the capture by. None: all. Other eavesdroppers log the others, and
         `node.traffic.merge` makes one log of theirs.
+    until_told
+        Whether only ``stop`` ends it: agents that are started again wait for their eavesdropper.
     """
     manifest = read_manifest(run)
     agents = range(manifest.agents) if agents is None else sorted(agents)
@@ -368,6 +376,7 @@ def eavesdrop_on_run(
         patience=patience,
         events=lambda: read_faults(run),
         keys=keys,
+        until_told=until_told,
     ).listen()
 
 
@@ -379,13 +388,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m node.traffic.eavesdropper")
     parser.add_argument("--run", type=Path, required=True, help="the run's folder")
     parser.add_argument("--patience", type=float, help="seconds for which to wait for agents on other hosts")
+    parser.add_argument("--agents", metavar="FIRST-LAST", help="record these agents only")
+    parser.add_argument("--until-told", action="store_true", help="end by SIGTERM or SIGINT alone")
     options = parser.parse_args(arguments)
     find_here()
     stop = StopSignals()
     end_with_parent()
     allow_many_files()
     try:
-        outcome = eavesdrop_on_run(options.run, stop, patience=options.patience)
+        first, _, last = (options.agents or "").partition("-")
+        agents = range(int(first), int(last) + 1) if first else None
+        outcome = eavesdrop_on_run(
+            options.run, stop, patience=options.patience, agents=agents, until_told=options.until_told
+        )
     except (TrafficLogError, OSError, ValueError, KeyError) as error:
         print(f"run folder {options.run}: {error}", file=sys.stderr)
         return ExitCode.BAD_INPUT

@@ -45,6 +45,9 @@ from node.wire import Refused, decode_header
 CHECKPOINT_EVENT: Final = "checkpoint"
 """The ``event`` of a source's checkpoint in the merged log."""
 
+LATE_NS: Final = 100_000_000
+"""A busy eavesdropper takes frames late. A release counts as out of order only beyond this."""
+
 Item = Frame | Checkpoint | Event
 
 
@@ -175,10 +178,10 @@ def _used(frame: Frame, run: bytes | None) -> Used:
 
 
 def _is_out_of_order(source: _Source, frame: Frame, times: Times, offsets: Sequence[int], run: bytes | None) -> bool:
-    """Whether a release still comes before one of another log that it used."""
+    """Whether a release still comes well before one of another log that it used."""
     own = offsets[source.number]
     used = times.used_before(source.number, frame.time_ns, _used(frame, run))
-    return any(least > own - offsets[other] for other, least in used)
+    return any(least > own - offsets[other] + LATE_NS for other, least in used)
 
 
 def _in_order(sources: Sequence[_Source], offsets: Sequence[int]) -> Iterator[tuple[_Source, int, Item]]:

@@ -20,16 +20,27 @@ Key = tuple[int, int]
 
 @dataclass
 class Times:
-    """When each log received each release first."""
+    """When each log received each release, as far as that tells when it was released.
+
+    A release that comes without the one before it may be a repeat, long after the release, of an agent that was
+    started again. Only what comes in the order of the indices counts.
+    """
 
     _received: dict[int, dict[Key, int]] = field(default_factory=dict)
     _holders: dict[int, set[int]] = field(default_factory=dict)
     """The logs that hold a release of each agent."""
+    _newest: dict[tuple[int, int], int] = field(default_factory=dict)
+    """The largest index of each agent in each log so far."""
 
     def receive(self, log: int, time_ns: int, key: Key) -> None:
         """Take in a release that ``log`` received at ``time_ns``."""
-        self._received.setdefault(log, {}).setdefault(key, time_ns)
-        self._holders.setdefault(key[0], set()).add(log)
+        agent, index = key
+        newest = self._newest.get((log, agent), -1)
+        if index > newest:
+            self._newest[log, agent] = index
+        if index == newest + 1:
+            self._received.setdefault(log, {})[key] = time_ns
+            self._holders.setdefault(agent, set()).add(log)
 
     def used_before(self, log: int, time_ns: int, used: Iterable[Key]) -> Iterator[tuple[int, int]]:
         """What a release that ``log`` received at ``time_ns`` used: another log, and by how many ns that log was later.

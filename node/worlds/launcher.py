@@ -166,6 +166,11 @@ class Cluster:
         return dict(self._alive)
 
     @property
+    def ended(self) -> dict[int | str, int]:
+        """The exit statuses of those that have ended, and were not started again; negative for a signal."""
+        return dict(self._ended)
+
+    @property
     def zygote_pid(self) -> int:
         """The process id of the zygote."""
         assert self._zygote is not None

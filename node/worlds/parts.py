@@ -23,7 +23,8 @@ from node.folder.keys import AGENT_KEY, EAVESDROPPER_KEY, PUBLIC_KEYS
 from node.folder.manifest import read_manifest
 from node.folder.whole import copy_whole
 from node.places import CANARIES, EAVESDROPPER, HANDED_OVER, agent_folder, agent_name, shard_path
-from node.traffic.run_logs import logs_of
+from node.traffic.merge import merge_logs
+from node.traffic.run_logs import log_path, logs_of
 
 PUBLIC = ("config.toml", "topology.graphml", "manifest.json")
 """The files that the eavesdropper's part begins with."""
@@ -132,12 +133,16 @@ def failures(run: Path, parts: Path) -> list[Failure]:
 
 
 def gather(run: Path, parts: Path) -> None:
-    """Copy the files of agents and eavesdropper back into the run's folder.
+    """Copy the files of agents and eavesdroppers back into the run's folder.
+
+    The logs of several eavesdroppers, in ``parts/eavesdropper-NAME``, become one.
 
     Raises
     ------
     PartsError
         If a part does not exist.
+    TrafficLogError
+        If the logs of several eavesdroppers cannot be merged.
     """
     hosts = read_hosts(run)
     for agent in range(read_manifest(run).agents):
@@ -152,6 +157,14 @@ def gather(run: Path, parts: Path) -> None:
             raise PartsError(f"part {part}: {error.filename} is missing; accepted is a part as it was dealt") from None
     for log in logs_of(_observing(parts, hosts)):
         copy_whole(log, run / log.name, 0o644)
+    several = sorted(log for part in parts.glob(f"{EAVESDROPPER}-*") for log in logs_of(part))
+    if len(several) == 1:
+        copy_whole(several[0], log_path(run, 1), 0o644)
+    elif several:
+        merged = run / ".merged.mcap"
+        merged.unlink(missing_ok=True)
+        merge_logs(several, merged)
+        merged.replace(log_path(run, 1))
 
 
 def _final(parts: Path, agent: int) -> Path:

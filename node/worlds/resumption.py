@@ -20,6 +20,7 @@ from node.configuration.refusals import ConfigurationError
 from node.dealing.reservation import reserve_again
 from node.folder.build import same_build
 from node.folder.counted import read_counted
+from node.folder.ledger import is_held
 from node.folder.manifest import Manifest, read_manifest
 from node.folder.watch import Watch
 from node.places import HANDED_OVER, agent_folder, shard_path
@@ -138,9 +139,4 @@ def _is_held(folder: Path, agent: int) -> bool:
     path = agent_folder(folder, agent) / "ledger.jsonl"
     if not path.exists() or not shard_path(folder, agent).exists():
         raise ConfigurationError(f"{folder}: agent {agent} has no ledger or no shard here, so the run cannot go on")
-    with path.open("rb") as file:
-        try:
-            fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+    return is_held(path)

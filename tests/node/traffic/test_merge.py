@@ -130,6 +130,25 @@ def test_the_same_frame_of_two_eavesdroppers_is_written_once_and_a_repeat_as_oft
     assert mean_age(parts_of(tmp_path / "out.mcap")) == pytest.approx(mean_age(p for _, p in spoken), abs=0.05)
 
 
+def test_a_repeat_after_a_new_start_is_not_taken_for_the_time_of_its_release(spoken: Spoken, tmp_path: Path) -> None:
+    """Agents and eavesdroppers were started again: each agent repeats its last release first, 40 s later."""
+    half = len(spoken) // 2
+    last = {sender(parts): parts for _, parts in spoken[:half] if b"release" in parts[1]}
+    pause = 40_000 * MS
+    later = [(spoken[half][0], parts) for parts in last.values()] + spoken[half:]
+    logs = []
+    for k in range(3):
+        (tmp_path / str(k)).mkdir()
+        logs += [
+            log(tmp_path / str(k) / name, [f for f in frames if sender(f[1]) // 2 == k], ahead=ahead)
+            for name, frames, ahead in (("1.mcap", spoken[:half], 0), ("2.mcap", later, pause))
+        ]
+    done = merge_logs(logs, tmp_path / "out.mcap")
+    assert [part["offset_ns"] for part in done["logs"]] == [0] * 6
+    assert done["out_of_order"] == 0
+    assert done["capture"]["complete"]
+
+
 def test_what_no_eavesdropper_received_is_missing(spoken: Spoken, tmp_path: Path) -> None:
     at = next(k for k, (_, parts) in enumerate(spoken) if b"release" in parts[1] and sender(parts) == 3)
     index = decode(spoken[at][1]).index  # type: ignore[union-attr]
