@@ -71,10 +71,12 @@ def topology(
 
 def _graph_of(place: Path, overrides: list[str]) -> tuple[Configuration, Network]:
     """The configuration and the graph of a configuration file, or of a run as it was dealt."""
+    if not place.is_dir():
+        there(place)
     from node.configuration.reading import load, load_dealt
 
     if not place.is_dir():
-        configuration = load(there(place), overrides)
+        configuration = load(place, overrides)
         from node.dealing.graph import network as graph_of
 
         return configuration, graph_of(configuration)
