@@ -36,7 +36,7 @@ COMMON = (0.01, 0.05, 0.25, 1.0)
 """Values of g, in units of the variance with which the records' predictions are as large as the labels."""
 OWN = (0.0, 0.01, 0.05, 0.2, 0.6, 2.0, 20.0)
 """Values of t, in the same units; the last for features that vary little inside of their bounds."""
-CONSTANT = (0.0, 0.05, 0.5)
+CONSTANT = (0.0, 0.05, 0.5, 5.0)
 """Values of s, in units with which a constant prediction is as large as the labels."""
 LABELS = (0.03, 0.06, 0.1, 0.16, 0.25, 0.4, 0.6, 0.8, 1.0, 1.25)
 """Variances of the labels' noise, in units of their mean square."""
