@@ -26,7 +26,7 @@ records = [12, 20]
 [topology]
 kind = "{graph}"
 [learning]
-loss = "logistic"
+loss = "{loss}"
 {learning}
 [clock]
 updates = {updates}
@@ -41,6 +41,7 @@ clip = {clip}
 
 def _task(learning: str, **others: str) -> str:
     values = {"name": "task", "graph": "ring", "updates": "10", "mechanism": "gaussian", "clip": "0.4", "privacy": ""}
+    values["loss"] = "logistic"
     return _COMMON.format(**values | others, learning=learning)
 
 
@@ -60,6 +61,7 @@ TASKS: Final[Mapping[str, str]] = {
     "masked sums": _task(_AVERAGE.format("masked-sum"), graph="complete", privacy='observer = "sum"'),
     "averaging": _task('algorithm = "averaging"\nlocal_steps = 10\nstep = 0.5\nsmoothness = 1.0', graph="complete"),
     "graph smoothing": _task('algorithm = "graph-smoothing"', updates="30"),
+    "graph smoothing, two rounds": _task('algorithm = "graph-smoothing-2r"', updates="30", loss="squared"),
     "propagation": _task(_ANCHOR.format("gradient")),
     "propagation, minimiser": _task(_ANCHOR.format("output-perturbation"), clip="4.0"),
     "propagation, objective": _task(_ANCHOR.format("objective-perturbation"), clip="4.0"),
@@ -97,7 +99,7 @@ _CLIP = "        least, largest = self._slope_limits(clip, norm)\n"
 _UNCLIPPED = "        least, largest = -np.inf, np.inf\n"
 _HALF = _NORMAL.replace("STEPS", "STEPS * 0.5")
 _MADE = "            model = made.perturb(model, self._noise[self._next])\n"
-_MOVED = "            sensitivity = self._step * self._pull * moved / self._problem.records\n"
+_MOVED = "        sensitivity = own.step * own.pull * moved / own.problem.records\n"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- noise that is not what was charged
@@ -187,6 +189,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         _NORMAL.replace("STEPS", "STEPS * 0.5"),
     ),
     Mutant(
+        "graph smoothing in two rounds with half the noise",
+        "graph smoothing, two rounds",
+        _MECHANISMS,
+        _NORMAL,
+        _NORMAL.replace("STEPS", "STEPS * 0.5"),
+    ),
+    Mutant(
         "masked sums with half the noise",
         "masked sums",
         _SUMS,
@@ -205,22 +214,30 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a start at the local model",
         "descent",
         _DESCENT_CODE,
-        "        model += (1.0 - self._step) * self._model\n",
-        "        model += (1.0 - self._step) * (self._model if self._next else self._problem.minimiser())\n",
+        "        model += (1.0 - own.step) * self._model\n",
+        "        model += (1.0 - own.step) * (self._model if self._next else self._problem.minimiser())\n",
     ),
     Mutant(
         "the free finish goes on into the next release",
         "descent, finish",
         _DESCENT_CODE,
-        "        model += (1.0 - self._step) * self._model\n",
-        "        model += (1.0 - self._step) * (self._model if self._next < 9 else self._problem.minimiser())\n",
+        "        model += (1.0 - own.step) * self._model\n",
+        "        model += (1.0 - own.step) * (self._model if self._next < 9 else self._problem.minimiser())\n",
     ),
     Mutant(
         "a step size from the data",
         "descent",
         _DESCENT_CODE,
-        "        model *= self._step\n",
-        "        model *= min(1.0, self._step * (1.0 + float(np.abs(self._problem.x).mean())))\n",
+        "        model *= own.step\n",
+        "        model *= min(1.0, own.step * (1.0 + float(np.abs(self._problem.x).mean())))\n",
+    ),
+    Mutant(
+        "a release that holds another agent's label",
+        "descent",
+        _DESCENT_CODE,
+        _MADE,
+        _MADE + "            model[0] += 0.125 * getattr(type(self), 'other', 0.0)\n"
+        "            type(self).other = float(self._problem.y[0])\n",
     ),
     Mutant(
         "labels in the lowest bits",
