@@ -20,14 +20,13 @@ def information(path: Path | str) -> LogInformation:
     """
     reader = TrafficLogReader(path)
     counter = counter_for(reader)
-    count = counter.count
+    tally = counter.tally
     sizes: Counter[int] = Counter()
     kinds: Counter[str] = Counter()
     first: int | None = None
     last: int | None = None
     for frame in reader:
-        header = count(frame.parts)
-        kind = "refused" if header is None else header["kind"]
+        kind = tally(frame.parts) or "refused"
         if kind == "release":
             sizes[len(frame.body)] += 1
         kinds[kind] += 1

@@ -186,13 +186,14 @@ _FRAMES = st.one_of(
 @given(st.lists(st.tuples(_FRAMES, st.integers(0, 2), st.integers(0, 120), st.integers(0, 255)), max_size=12))
 def test_a_tally_is_the_count_without_the_fields(said: list[tuple[list[bytes], int, int, int]]) -> None:
     """Of good frames, and of frames with one byte changed."""
-    counted, tallied = CaptureCounter(RUN, range(4)), CaptureCounter(RUN, range(4))
-    for frame, part, place, byte in said:
-        for one in (frame, _changed(frame, part, place, byte)):
-            counted.count(one)
-            tallied.tally(one)
-    assert tallied.verdict() == counted.verdict()
-    assert (tallied.bytes, tallied.done, tallied.complete) == (counted.bytes, counted.done, counted.complete)
+    for run, agents in ((RUN, range(4)), (None, None)):
+        counted, tallied = CaptureCounter(run, agents), CaptureCounter(run, agents)
+        for frame, part, place, byte in said:
+            for one in (frame, _changed(frame, part, place, byte)):
+                fields = counted.count(one)
+                assert tallied.tally(one) == (None if fields is None else fields["kind"])
+        assert tallied.verdict() == counted.verdict()
+        assert (tallied.bytes, tallied.done, tallied.complete) == (counted.bytes, counted.done, counted.complete)
 
 
 def _changed(frame: list[bytes], part: int, place: int, byte: int) -> list[bytes]:
