@@ -227,8 +227,8 @@ class CaptureCounter:
                 sender.bytes += size
                 self._count_release(sender, number, index, parts)
                 return "release"
-        header = self.count(parts)
-        return None if header is None else str(header["kind"])
+        fields = self.count(parts)
+        return None if fields is None else str(fields["kind"])
 
     def _count(self, parts: Sequence[bytes]) -> dict[str, Any]:
         if len(parts) != 3:
