@@ -113,4 +113,4 @@ def _assert_whole(job: Job) -> None:
     checked = json.loads(audited.stdout)
     assert checked["redrawn"] == []
     assert checked["backwards"] == []
-    assert checked["capture"]["releases"] > 0.8 * AGENTS * 60
+    assert checked["capture"]["missing"].keys() <= {"3", "4", "5"}, "only of the node whose eavesdropper was killed"
