@@ -250,7 +250,7 @@ def main() -> int:
             counts.runs += 1
             counts.hung += not ended
             judge(folder, counts)
-            trouble = [failure for failure in watch.failures if failure["status"] != -signal.SIGKILL]
+            trouble = [asdict(failure) for failure in watch.failures if failure.status != -signal.SIGKILL]
             if trouble or not ended:
                 failed.append({"run": counts.runs, "hung": not ended, "trouble": trouble})
             elif lack := lacks(folder, synchronous):

@@ -17,6 +17,7 @@ import json
 import statistics
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,8 @@ from node.audit.verify import verify
 from node.configuration.reading import from_table, load
 from node.configuration.sections import Configuration
 from node.faults.log import read_faults
-from node.folder.manifest import read_json
 from node.folder.run import read_final, read_run
+from node.results.results import read_results
 from node.worlds import launcher, steps
 
 ROUGH = Path(__file__).resolve().parent.parent / "examples" / "rough-mesh.toml"
@@ -38,7 +39,7 @@ WITHIN = 0.01
 
 def run(folder: Path, configuration: Configuration) -> dict[str, Any]:
     """One run over processes, and what became of it."""
-    agents = int(steps.deal(configuration, folder)["agents"])
+    agents = steps.deal(configuration, folder).agents
     watch = launcher.run_in_processes(folder, configuration, agents)
     steps.score(folder, watch)
     dealt = read_run(folder)
@@ -47,8 +48,8 @@ def run(folder: Path, configuration: Configuration) -> dict[str, Any]:
     assert mu is not None
     return {
         "objective": graph_objective(dealt.network, dealt.problems, dealt.confidences, mu, models),
-        "gap": read_json(folder / "results.json")["optimum_gap"],
-        "failures": watch.failures,
+        "gap": read_results(folder).optimum_gap,
+        "failures": [asdict(failure) for failure in watch.failures],
         "verified": verify(folder).ok,
         "capture": watch.eavesdropper_status == 0,
         "faults": [fault["fault"] for fault in read_faults(folder) if "skipped" not in fault],

@@ -87,7 +87,7 @@ def verdicts(folder: Path, watch: Watch) -> dict[str, Any]:
     """Whom an event paused, who failed, and whose notes name a silent neighbour."""
     return {
         "paused": read_faults(folder)[0]["agents"],
-        "failures": [f"{failure['who']}: {failure['last_words'][0]}" for failure in watch.failures],
+        "failures": [f"{failure.process}: {failure.last_words[0]}" for failure in watch.failures],
         "silent": [
             f"agent {final['agent']}: {note}"
             for final in finals_of(folder)

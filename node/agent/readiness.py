@@ -144,7 +144,7 @@ def _not_ready(talk: Conversation, unknown: set[int]) -> str:
     if unknown:
         wanting.append(_unknown(around.endpoints, sorted(unknown)))
     if silent:
-        wanting.append("nothing heard from " + agents_in_words(silent))
+        wanting.append("nothing received from " + agents_in_words(silent))
     if deaf:
         wanting.append("not listened to by " + agents_in_words(deaf))
     if around.eavesdropper and EAVESDROPPER not in listeners:

@@ -21,7 +21,7 @@ def ledgers(evidence: Evidence) -> Part[LedgerReport]:
     ]
     found += [f"agent {agent}: its ledger went backwards" for agent in recording.capture.backwards]
     found += _configured(evidence)
-    charged = heard = 0
+    charged = recorded = 0
     for agent, observed in enumerate(evidence.agents):
         code, account = observed.code(), observed.account
         expected = {index: code.charge(index) for index in range(run.public[agent].releases)}
@@ -31,9 +31,9 @@ def ledgers(evidence: Evidence) -> Part[LedgerReport]:
         ]
         found += check_charges(agent, releases, account, expected, follows=code.follows_its_model)
         charged += sum(charge.last - charge.first + 1 for charge in account.charges)
-        heard += len(recording.of(agent))
+        recorded += len(recording.of(agent))
     findings = (*evidence.unreadable, *dict.fromkeys(found))
-    return Part(LedgerReport(not findings, charged, heard, len(findings)), findings)
+    return Part(LedgerReport(not findings, charged, recorded, len(findings)), findings)
 
 
 def _configured(evidence: Evidence) -> list[str]:

@@ -29,7 +29,7 @@ from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.analytic_gaussian import gaussian_mu
 from coordinator_free.release import FloatArray, Release
 from node.audit.evidence import CERTAIN
-from node.audit.report import VERSION, AuditError, CaptureReport, NoiseReport
+from node.audit.report import AuditError, CaptureReport, NoiseReport
 from node.audit.sensitivity import ROUNDED
 from node.folder.canaries import Coins, Planted, read_coins
 from node.folder.public import PublicNumbers
@@ -39,6 +39,8 @@ from node.traffic.completeness import CaptureCounter
 from node.traffic.reader import TrafficLogReader
 from node.wire import message
 
+VERSION: Final = 1
+"""Of what ``--json`` prints."""
 NOTHING: Final = np.empty(0)
 
 

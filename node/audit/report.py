@@ -23,7 +23,7 @@ from coordinator_free.attacks.side_channels import Correlation
 from coordinator_free.attacks.trade_off import TradeOff
 from node.folder.plain import plain
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the documents."""
 
 Value = TypeVar("Value", covariant=True)
@@ -57,11 +57,11 @@ class CaptureReport:
 
 @dataclass(frozen=True)
 class LedgerReport:
-    """How many indices were ``charged``, how many releases are known (``heard``), and how many findings there are."""
+    """How many indices were ``charged``, how many releases were ``recorded``, and how many findings there are."""
 
     ok: bool
     charged: int
-    heard: int
+    recorded: int
     findings: int
 
 
@@ -253,8 +253,10 @@ class Audit:
         AuditError
             For a document of another version, or one that lacks a part.
         """
-        if document.get("version") != VERSION:
-            raise AuditError(f"version = {document.get('version')!r}: this program reads audits of version {VERSION}")
+        if document.get("version") not in {1, VERSION}:
+            raise AuditError(
+                f"version = {document.get('version')!r}: this program reads audits of versions 1 and {VERSION}"
+            )
         try:
             return _read(document)
         except (KeyError, TypeError) as error:
@@ -269,7 +271,7 @@ def _read(document: Mapping[str, Any]) -> Audit:
         record=document["record"],
         delta=document["delta"],
         capture=CaptureReport(**document["capture"]),
-        ledger=LedgerReport(**document["ledger"]),
+        ledger=_ledger(document["ledger"]),
         noise=NoiseReport(
             noise["ok"],
             noise["p_value"],
@@ -296,6 +298,11 @@ def _read(document: Mapping[str, Any]) -> Audit:
         masked_sums=None if masked is None else Guesses(**masked),
         observer=None if (seen := document.get("observer")) is None else _observer(seen),
     )
+
+
+def _ledger(document: Mapping[str, Any]) -> LedgerReport:
+    recorded = document["recorded"] if "recorded" in document else document["heard"]  # its name in version 1
+    return LedgerReport(document["ok"], document["charged"], recorded, document["findings"])
 
 
 def _agent(document: Mapping[str, Any]) -> AgentAudit:

@@ -324,7 +324,7 @@ def _self_test(console: Console, *, faults: bool, as_json: bool) -> None:
     from rich.markup import escape
 
     from coordinator_free.attacks.self_control import Control, controls
-    from node.audit.report import VERSION
+    from node.commands.documents import document_text
 
     found = controls()
     if faults:
@@ -336,13 +336,7 @@ def _self_test(console: Console, *, faults: bool, as_json: bool) -> None:
                 status.update(f"faults in copies of the programs: {len(found)} controls and faults so far ...")
     ok = all(control.passed for control in found)
     if as_json:
-        print(
-            json.dumps(
-                {"version": VERSION, "ok": ok, "controls": [vars(control) for control in found]},
-                indent=1,
-                allow_nan=False,
-            )
-        )
+        print(document_text({"ok": ok, "controls": [vars(control) for control in found]}))
     else:
         for control in found:
             mark = "[green]ok[/]    " if control.passed else "[red]FAILED[/]"

@@ -53,7 +53,7 @@ def collect(
     else:
         show(run, results, Console())
     for failure in failed:
-        print(f"sottovoce: {failure['who']}: {'; '.join(failure['last_words'])}", file=sys.stderr)
+        print(f"sottovoce: {failure.process}: {failure.words}", file=sys.stderr)
     if failed:
         raise typer.Exit(1)
 

@@ -133,7 +133,7 @@ def watch_processes(
             tasks = {
                 "ready": bars.add_task("agents ready", total=agents),
                 "sent": bars.add_task("updates done", total=cluster.planned),
-                "heard": bars.add_task("releases logged", total=cluster.planned),
+                "logged": bars.add_task("releases logged", total=cluster.planned),
             }
             tasks["finished"] = bars.add_task("agents finished", total=agents)
             if configuration.private:

@@ -18,6 +18,9 @@ from node.folder.status import read_overheard
 from node.folder.watch import Watch
 from node.worlds.progress import Progress
 
+VERSION = 2
+"""Of the document that ``--json`` prints. In version 1 the keys of logged releases and of failures differed."""
+
 
 @dataclass(frozen=True)
 class RunStatus:
@@ -30,7 +33,7 @@ class RunStatus:
     updates: int
     planned: int
     charged: int
-    heard: int
+    logged: int
     """In the traffic log."""
     backwards: int
     """Agents whose ledger went backwards."""
@@ -44,7 +47,7 @@ class RunStatus:
     ) -> RunStatus:
         """Take the counts of a moment."""
         counts = {
-            name: getattr(progress, name) for name in ("agents", "ready", "finished", "planned", "charged", "heard")
+            name: getattr(progress, name) for name in ("agents", "ready", "finished", "planned", "charged", "logged")
         }
         return cls(
             **counts,
@@ -89,12 +92,12 @@ def status(
         scored = True
     if as_json:
         found = RunStatus.of(progress, failures, backwards=backwards, running=running, scored=scored)
-        print(document_text(asdict(found)))
+        print(document_text({"version": VERSION, **asdict(found)}))
         return
     console = Console(highlight=False)
     console.print(f"{state}: {run}")
     console.print(f"agents ready {progress.ready}/{progress.agents}, finished {progress.finished}/{progress.agents}")
-    console.print(f"updates {progress.sent}/{progress.planned}, charged {progress.charged}, logged {progress.heard}")
+    console.print(f"updates {progress.sent}/{progress.planned}, charged {progress.charged}, logged {progress.logged}")
     if backwards:
         console.print(f"ledgers that went backwards: {backwards} (log verify names the agents)", style="red")
     for line in failure_lines(failures):
@@ -112,7 +115,7 @@ def _without_processes(run: Path, progress: Progress) -> tuple[str, Progress]:
     finished = sum(one.code == ExitCode.FINISHED for one in left)
     sent, charged = sum(one.sent for one in left), sum(one.charged for one in left)
     if left:
-        found = replace(progress, ready=len(left), finished=finished, sent=sent, charged=charged, heard=sent)
+        found = replace(progress, ready=len(left), finished=finished, sent=sent, charged=charged, logged=sent)
         return "ended, in the twin", found
     charged = spent(run).charged
     return "not finished, in the twin" if charged else "dealt, never started", replace(progress, charged=charged)

@@ -200,8 +200,7 @@ def over_processes(configuration: Configuration, folder: Path) -> Trial:
     watch = launcher.run_in_processes(folder, configuration, manifest.agents)
     if watch.failures:
         failure = watch.failures[0]
-        words = "; ".join(str(word) for word in failure.get("last_words", []))
-        raise steps.RunFailure(f"{folder.name}: {failure['who']} did not finish: {words}")
+        raise steps.RunFailure(f"{folder.name}: {failure.process} did not finish: {failure.words}")
     dealt = _dealt_alike(configuration)
     profiles = read_profiles(folder, manifest.agents, manifest.dimension) if is_learned(configuration) else None
     preparation = prepare(configuration, dealt=dealt, profiles=profiles)

@@ -12,10 +12,11 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Self
 
 from node.exit_codes import ExitCode
 from node.folder.counted import read_counted
@@ -32,22 +33,40 @@ _OF_ANOTHER = re.compile(rf"({_STOPPED})?round \d+: |not ready after |stopped by
 """How a reason begins that is the end of another process, or an order: it is not the cause."""
 
 
-class Failure(TypedDict):
+@dataclass(frozen=True, slots=True)
+class Failure:
     """A process that did not finish: its name, its exit status (None: none was noted), and its last words."""
 
-    who: str
+    process: str
+    """The name of its folder, or `EAVESDROPPER`."""
     status: int | None
-    last_words: list[str]
+    last_words: tuple[str, ...]
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Read a failure of ``watch.json`` or ``results.json``; raises KeyError where a part is missing."""
+        return cls(process_of(document), document["status"], tuple(document["last_words"]))
+
+    @property
+    def words(self) -> str:
+        """The last words in one line."""
+        return "; ".join(self.last_words)
 
 
-def failure(folder: Path, who: int | str, status: int | None) -> Failure | None:
+def process_of(document: Mapping[str, Any]) -> str:
+    """Return the process that a note is about; before version 2 of ``results.json`` the key had another name."""
+    name: str = document["process"] if "process" in document else document["who"]
+    return name
+
+
+def failure(folder: Path, process: int | str, status: int | None) -> Failure | None:
     """Judge one ending.
 
     Parameters
     ----------
     folder
         The run's folder, or the part of the process.
-    who
+    process
         The agent's number, or `EAVESDROPPER`.
     status
         The exit status; negative is the signal that killed the process, None an agent that left no status.
@@ -59,12 +78,12 @@ def failure(folder: Path, who: int | str, status: int | None) -> Failure | None:
     """
     if status == ExitCode.FINISHED:
         return None
-    if isinstance(who, int):
-        return {"who": agent_name(who), "status": status, "last_words": _agents_words(folder, who) or [ending(status)]}
+    if isinstance(process, int):
+        return Failure(agent_name(process), status, tuple(_agents_words(folder, process) or [ending(status)]))
     if status == CAPTURE_INCOMPLETE or (status is not None and status < 0 and _log_closed(folder)):
         return None
     words = [] if status is None or status < 0 else _last_lines(folder / "eavesdropper.log", 1)
-    return {"who": who, "status": status, "last_words": words or [ending(status)]}
+    return Failure(process, status, tuple(words or [ending(status)]))
 
 
 def failures_of(folder: Path, expected: Iterable[int] = ()) -> list[Failure]:
@@ -90,7 +109,7 @@ def failures_of(folder: Path, expected: Iterable[int] = ()) -> list[Failure]:
         if agent not in statuses:
             counted = read_counted(folder, agent)
             statuses[agent] = None if counted is None else counted.code
-    judged = (failure(folder, who, status) for who, status in statuses.items())
+    judged = (failure(folder, process, status) for process, status in statuses.items())
     return [one for one in judged if one is not None]
 
 
@@ -101,8 +120,9 @@ def _noted(folder: Path) -> dict[str, int]:
         for line in (folder / "exits.jsonl").read_text(encoding="utf-8").splitlines():
             with suppress(ValueError, KeyError, TypeError):
                 note = json.loads(line)
-                statuses.pop(note["who"], None)
-                statuses[note["who"]] = int(note["status"])
+                process = process_of(note)
+                statuses.pop(process, None)
+                statuses[process] = int(note["status"])
     return statuses
 
 
@@ -149,10 +169,10 @@ def failure_lines(failures: Sequence[Failure]) -> list[str]:
     """
     alike: dict[tuple[Any, str], list[Failure]] = {}
     for failure in failures:
-        alike.setdefault((failure["status"], _beginning(_words(failure))), []).append(failure)
+        alike.setdefault((failure.status, _beginning(failure.words)), []).append(failure)
     groups = list(alike.values())
     groups[1:] = sorted(groups[1:], key=len, reverse=True)
-    groups.sort(key=lambda group: _OF_ANOTHER.match(_words(group[0])) is not None)
+    groups.sort(key=lambda group: _OF_ANOTHER.match(group[0].words) is not None)
     lines = [_line(group) for group in groups[:MOST_REASONS]]
     left = sum(len(group) for group in groups[MOST_REASONS:])
     if left:
@@ -162,17 +182,13 @@ def failure_lines(failures: Sequence[Failure]) -> list[str]:
 
 def _line(group: list[Failure]) -> str:
     first = group[0]
-    status, words = first["status"], _words(first)
+    status, words = first.status, first.words
     if len(group) == 1:
-        return f"{first['who']} did not finish (status {status}){': ' + words if words else ''}"
-    listed = ", ".join(str(failure["who"]).removeprefix("agent-") for failure in group[:MOST_AGENTS])
+        return f"{first.process} did not finish (status {status}){': ' + words if words else ''}"
+    listed = ", ".join(failure.process.removeprefix("agent-") for failure in group[:MOST_AGENTS])
     more = ", ..." if len(group) > MOST_AGENTS else ""
     line = f"{len(group)} agents did not finish (status {status}): {listed}{more}"
-    return f"{line}; {first['who']}: {words}" if words else line
-
-
-def _words(failure: Failure) -> str:
-    return "; ".join(str(word) for word in failure.get("last_words", []))
+    return f"{line}; {first.process}: {words}" if words else line
 
 
 def _beginning(words: str) -> str:

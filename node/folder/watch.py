@@ -27,7 +27,8 @@ class Watch:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Read what `to_json` wrote; what is missing has its default."""
-        return cls(**{own.name: document[own.name] for own in fields(cls) if own.name in document})
+        given = {own.name: document[own.name] for own in fields(cls) if own.name in document}
+        return cls(**{**given, "failures": [Failure.from_json(failure) for failure in document.get("failures", ())]})
 
     def to_json(self) -> dict[str, Any]:
         """The document that ``watch.json`` holds."""

@@ -19,8 +19,8 @@ from node.folder.plain import plain
 from node.folder.spending import SpentEpsilon
 from node.folder.whole import write_whole
 
-VERSION = 1
-"""Of ``results.json``; documents without one are older."""
+VERSION = 2
+"""Of ``results.json``; documents without one are older. Version 1 named the process of a failure by another key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,16 +190,17 @@ class Results:
             wire=Wire(**document["wire"]),
             time=Duration(**document["time"]),
             memory=Memory(**document["memory"]),
-            failures=tuple(document["failures"]),
+            failures=tuple(Failure.from_json(failure) for failure in document["failures"]),
             network=NetworkCounts.from_json(document.get("network")),
             staleness=ModelAges.from_json(document.get("staleness")),
             public_assumptions=tuple(document["public_assumptions"]),
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The document that ``results.json`` holds."""
+        """The document that ``results.json`` holds, in the present version."""
         document: dict[str, Any] = plain(self)
-        return document | {"network": None if self.network is None else self.network.to_json()}
+        network = None if self.network is None else self.network.to_json()
+        return document | {"version": VERSION, "network": network}
 
     def summary(self, kind: str) -> Summary | None:
         """The summary of a kind of model; None where no agent has a score of it."""

@@ -140,7 +140,7 @@ class Cluster:
     def restart(self, agent: int) -> None:
         """Start an agent that joins, or one that ended, at its old endpoint; it goes on from its ledger."""
         self._ended.pop(agent, None)
-        self._watch.failures = [failed for failed in self._watch.failures if failed["who"] != agent_name(agent)]
+        self._watch.failures = [failed for failed in self._watch.failures if failed.process != agent_name(agent)]
         self._starting.add(agent)
         _log.info("starting agent %d again", agent)
         self._command({"start": agent, "bind": self._bind(agent)}, {"go": True})
@@ -153,7 +153,7 @@ class Cluster:
 
     def killed(self) -> list[int]:
         """The agents that a signal ended."""
-        return [who for who, status in self._ended.items() if isinstance(who, int) and status < 0]
+        return [agent for agent, status in self._ended.items() if isinstance(agent, int) and status < 0]
 
     def _command(self, *commands: dict[str, object]) -> None:
         # All in one send: a socket holds only some hundred small messages, and the zygote answers each start.
@@ -224,7 +224,7 @@ class Cluster:
 
     @property
     def _over(self) -> bool:
-        agents_ended = sum(1 for who in self._ended if who != EAVESDROPPER)
+        agents_ended = sum(1 for process in self._ended if process != EAVESDROPPER)
         if self._faults is not None and self._faults.restarts_ahead:
             return False
         return bool(self._ended) and not self._alive and not self._starting and agents_ended > 0
@@ -235,20 +235,20 @@ class Cluster:
             self._starting.discard(event["started"])
             _log.info("started %s, process %d", event["started"], event["pid"])
             return
-        who, status = event["ended"], int(event["status"])
-        self._alive.pop(who, None)
-        self._ended[who] = status
-        _log.info("ended %s, status %d", who, status)
-        if who == EAVESDROPPER:
+        process, status = event["ended"], int(event["status"])
+        self._alive.pop(process, None)
+        self._ended[process] = status
+        _log.info("ended %s, status %d", process, status)
+        if process == EAVESDROPPER:
             self._watch.eavesdropper_status = status
-        elif status == -signal.SIGKILL and self._faults is not None and self._faults.meant(int(who)):
+        elif status == -signal.SIGKILL and self._faults is not None and self._faults.meant(int(process)):
             return
-        failed = failure(self._folder, who, status)
+        failed = failure(self._folder, process, status)
         if failed is not None:
             self._watch.failures.append(failed)
 
     def _failed_agents(self) -> list[int | str]:
-        return [who for who, status in self._ended.items() if who != EAVESDROPPER and status != 0]
+        return [process for process, status in self._ended.items() if process != EAVESDROPPER and status != 0]
 
     def progress(self) -> Progress:
         """Counts of this moment."""
@@ -264,7 +264,7 @@ class Cluster:
             sent=sum(status.sent for status in known),
             planned=self.planned,
             charged=sum(status.charged for status in known),
-            heard=overheard.releases if overheard is not None else 0,
+            logged=overheard.releases if overheard is not None else 0,
             ready_after=max((status.ready_ns / 1e9 for status in known), default=0.0) - self._began,
             seconds=now - self._began,
             failures=tuple(self._watch.failures),

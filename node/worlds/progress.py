@@ -16,7 +16,7 @@ class Progress:
 
     ``ready_after`` is the time of the last agent that became ready: among a thousand agents the launcher looks seconds
     later. ``sent`` and ``charged`` are counts of releases, ``planned`` is the number that all agents are to send,
-    ``heard`` the number that the eavesdropper has logged. ``failures`` are the processes that ended without having
+    ``logged`` the number that the eavesdropper has logged. ``failures`` are the processes that ended without having
     finished, in that order. ``still`` are the seconds since an agent last got further, and ``waited_for`` the agents
     that are furthest behind where that is long ago.
     """
@@ -27,7 +27,7 @@ class Progress:
     sent: int
     planned: int
     charged: int
-    heard: int
+    logged: int
     ready_after: float
     seconds: float
     failures: tuple[Failure, ...] = ()
@@ -38,7 +38,7 @@ class Progress:
         """One line about a run that stands still: for which agents it waits, and how they ended; None if it goes on."""
         if not self.waited_for:
             return None
-        words = {failure["who"]: "; ".join(failure["last_words"]) for failure in self.failures}
+        words = {failure.process: failure.words for failure in self.failures}
         ends = [(agent, words[agent_name(agent)]) for agent in self.waited_for if agent_name(agent) in words]
         told = "".join(f"; agent {agent}: {end}" for agent, end in ends[:3])
         # Its neighbours may have got as far as an agent that ended, and wait for it too.

@@ -129,7 +129,7 @@ class Zygote:
     def _open_gate_when_due(self) -> None:
         if self._going_since is None:
             return
-        agents = sum(who != EAVESDROPPER for who in self._children.values())
+        agents = sum(process != EAVESDROPPER for process in self._children.values())
         overheard = read_overheard(self._run / "eavesdropper.status")
         connected = overheard is not None and overheard.met >= agents
         late = time.monotonic() >= self._going_since + CONNECTING
@@ -205,18 +205,18 @@ class Zygote:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 return
-            who = self._children.pop(pid, None)
-            if who is None:
+            process = self._children.pop(pid, None)
+            if process is None:
                 continue
             code = os.waitstatus_to_exitcode(status)
-            self._note_end(who if isinstance(who, str) else agent_name(who), pid, code)
-            self._agent_ended |= who != EAVESDROPPER
+            self._note_end(process if isinstance(process, str) else agent_name(process), pid, code)
+            self._agent_ended |= process != EAVESDROPPER
             if self._stopping_since is not None:
                 self._stopping_since = time.monotonic()
-            self._tell({"ended": who, "pid": pid, "status": code})
+            self._tell({"ended": process, "pid": pid, "status": code})
 
-    def _note_end(self, who: str, pid: int, code: int) -> None:
-        line = json.dumps({"who": who, "pid": pid, "status": code})
+    def _note_end(self, process: str, pid: int, code: int) -> None:
+        line = json.dumps({"process": process, "pid": pid, "status": code})
         try:
             with (self._run / "exits.jsonl").open("a") as exits:
                 exits.write(line + "\n")
@@ -232,7 +232,7 @@ class Zygote:
             self._signal_all(signal.SIGTERM)
         elif self._stopping_since is not None and now >= self._stopping_since + GRACE:
             self._signal_all(signal.SIGKILL)
-        agents_left = any(who != EAVESDROPPER for who in self._children.values())
+        agents_left = any(process != EAVESDROPPER for process in self._children.values())
         if self._children and not agents_left and self._agent_ended and not self._others_may_send:
             overheard = read_overheard(self._run / "eavesdropper.status")
             frames = 0 if overheard is None else overheard.frames

@@ -160,7 +160,7 @@ def test_gathering_names_what_is_missing(tmp_path: Path) -> None:
     deal_run(load(configuration(tmp_path)), run)
     hand_over(run, parts)
     assert not ended(parts, 3, eavesdropper=False)
-    assert [failure["who"] for failure in failures(parts, 3)] == ["agent-0000", "agent-0001", "agent-0002"]
+    assert [failure.process for failure in failures(parts, 3)] == ["agent-0000", "agent-0001", "agent-0002"]
     (parts / "agent-0001" / "shards" / "agent-0001.npz").unlink()
     with pytest.raises(PartsError, match=r"agent-0001\.npz is missing"):
         gather(run, parts)
@@ -254,7 +254,7 @@ def test_agents_of_two_runs_refuse_each_other(
     for agent, heard in zip(agents, ("1", "0, 2", "1"), strict=True):
         _, complaint = agent.communicate(timeout=600)
         assert agent.returncode == 3
-        assert f"nothing heard from agent{'s' if ',' in heard else ''} {heard}" in complaint
+        assert f"nothing received from agent{'s' if ',' in heard else ''} {heard}" in complaint
         # With keys, what the other run says is not heard at all.
         assert ("frames of another run were refused" in complaint) is not encryption
 

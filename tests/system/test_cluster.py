@@ -124,8 +124,8 @@ def test_an_agent_killed_in_mid_run_is_named_and_the_others_finish(tmp_path: Pat
         watch = cluster.watch()
     finally:
         cluster.close()
-    assert [(failure["who"], failure["status"]) for failure in watch.failures] == [("agent-0003", -signal.SIGKILL)]
-    assert watch.failures[0]["last_words"] == ["killed by SIGKILL"]
+    assert [(failure.process, failure.status) for failure in watch.failures] == [("agent-0003", -signal.SIGKILL)]
+    assert watch.failures[0].words == "killed by SIGKILL"
     assert watch.eavesdropper_status == 1, "the capture has no done of agent 3"
     for agent in {0, 1, 2, 4, 5}:
         assert final(folder, agent)["code"] == 0
@@ -168,7 +168,7 @@ def test_a_neighbour_that_never_starts_is_named_at_the_deadline(tmp_path: Path) 
         watch = cluster.watch()
     finally:
         cluster.close()
-    words = {failure["who"]: failure["last_words"][0] for failure in watch.failures}
+    words = {failure.process: failure.last_words[0] for failure in watch.failures}
     assert 4 in named(words["agent-0003"], "no endpoint of")
     assert 4 in named(words["agent-0005"], "no endpoint of")
     assert "network.deadline = 12 s" in words["agent-0003"]
@@ -202,7 +202,7 @@ def test_an_agent_without_its_ledger_refuses_to_speak(tmp_path: Path) -> None:
     configuration = dealt(folder, table(network={"deadline": 2.0, "linger": 1.0}))
     (agent_folder(folder, 2) / "ledger.jsonl").unlink()
     watch = watched(folder, configuration)
-    words = {failure["who"]: " ".join(failure["last_words"]) for failure in watch.failures}
+    words = {failure.process: failure.words for failure in watch.failures}
     assert "ledger" in words["agent-0002"]
     assert not [m for m in said(folder) if isinstance(m, Release) and m.sender == 2]
 
@@ -240,7 +240,7 @@ def test_an_agent_that_can_write_no_more_stops_speaking_and_says_so(tmp_path: Pa
         watch = cluster.watch()
     finally:
         cluster.close()
-    assert [(failure["who"], failure["status"]) for failure in watch.failures] == [("agent-0001", 4)]
+    assert [(failure.process, failure.status) for failure in watch.failures] == [("agent-0001", 4)]
     last = max(m.index for m in said(folder) if isinstance(m, Release) and m.sender == 1)
     assert last < 39
     dones = [m for m in said(folder) if isinstance(m, Done) and m.sender == 1]

@@ -20,6 +20,6 @@ def test_an_agent_that_diverges_stops_before_it_sends_what_is_not_finite(tmp_pat
         clock={"rate": 100.0, "updates": 400},
     )
     watch = ran(tmp_path / "run", steep)
-    words = "; ".join(word for failure in watch.failures for word in failure["last_words"])
+    words = "; ".join(failure.words for failure in watch.failures)
     assert "is not finite" in words
     assert all(np.isfinite(release.vector).all() for _, release in releases_of(tmp_path / "run").values())

@@ -328,9 +328,9 @@ def test_an_agent_with_the_wrong_key_is_named_by_who_waits_for_it(tmp_path: Path
     configuration = dealt(run, table(network={**ENCRYPTED, "deadline": 12.0, "linger": 1.0}))
     key_path(run, 3).write_bytes(zmq.curve_keypair()[1])
     watch = watched(run, configuration)
-    words = {failure["who"]: failure["last_words"][0] for failure in watch.failures}
+    words = {failure.process: failure.last_words[0] for failure in watch.failures}
     for neighbour in ("agent-0002", "agent-0004"):
-        assert 3 in named(words[neighbour], "nothing heard from")
+        assert 3 in named(words[neighbour], "nothing received from")
         assert 3 in named(words[neighbour], "not listened to by")
     assert not {message.sender for message in said(run) if isinstance(message, Release)} & {2, 3, 4}
 

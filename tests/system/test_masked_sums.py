@@ -98,7 +98,7 @@ def test_the_average_of_a_killed_party_is_that_of_the_others_to_the_last_bit(tmp
     watch = ran_without(folder, averaging(dropouts=1, on_silent="carry-on"), keys_are_out(folder))
     killed = VICTIM
     [failure] = watch.failures
-    assert (failure["who"], failure["status"]) == (f"agent-{killed:04d}", -signal.SIGKILL)
+    assert (failure.process, failure.status) == (f"agent-{killed:04d}", -signal.SIGKILL)
     present = [j for j in range(AGENTS) if j != killed]
     for agent in present:
         assert final(folder, agent)["code"] == 0
@@ -148,7 +148,7 @@ def test_a_private_masked_run_that_loses_a_party_has_the_noise_that_was_charged(
     }
     # It is killed in the first sum, or in the second: the keys are known when anything but a key is said.
     watch = ran_without(folder, sections, lambda _: sent(folder, VICTIM) >= 5)
-    assert [failure["who"] for failure in watch.failures] == [f"agent-{VICTIM:04d}"]
+    assert [failure.process for failure in watch.failures] == [f"agent-{VICTIM:04d}"]
     found = audit(folder, trials=500, secret=bytes(32))
     assert found.ok, found.findings
     assert found.noise.releases == 4

@@ -114,7 +114,7 @@ def test_in_rounds_its_neighbours_name_it_after_network_silent(tmp_path: Path) -
         return all((agent_folder(folder, each) / "final.json").exists() for each in neighbours)
 
     watch = ran_with_a_pause(folder, admm(silent=4.0), paused, after=20, until=over)
-    words = {failure["who"]: failure["last_words"][0] for failure in watch.failures}
+    words = {failure.process: failure.last_words[0] for failure in watch.failures}
     for neighbour in neighbours:
         assert f"nothing from agent {paused} for network.silent = 4 s" in words[f"agent-{neighbour:04d}"]
 
@@ -157,7 +157,7 @@ def test_a_restarted_agent_waits_for_a_paused_neighbour_until_network_deadline(
     else:
         [failure] = watch.failures
         assert failure["who"] == f"agent-{restarted:04d}"
-        words = failure["last_words"][0]
+        words = failure.last_words[0]
         assert words.startswith(f"not ready after network.deadline = {deadline:g} s: ")
-        assert paused in named(words, "nothing heard from")
+        assert paused in named(words, "nothing received from")
         assert final(folder, paused)["code"] == 0

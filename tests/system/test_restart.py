@@ -50,5 +50,5 @@ def test_an_agent_that_had_sent_all_ends_well_without_its_neighbours(tmp_path: P
     journal = agent_folder(folder, ONE) / "journal.bin"
     os.truncate(journal, journal.stat().st_size - 1)  # its last release is torn, and may never have been sent
     [failure] = again(folder).failures
-    assert failure["status"] == ExitCode.NOT_READY
-    assert "not ready after network.deadline = 5 s" in failure["last_words"][0]
+    assert failure.status == ExitCode.NOT_READY
+    assert "not ready after network.deadline = 5 s" in failure.last_words[0]

@@ -31,7 +31,7 @@ def test_a_correct_run_has_no_finding_and_attacked_stays_below_accounted(private
     found = audited(private, trials=300, secret=SECRET)
     assert found.ok, found.findings
     assert found.capture.complete
-    assert found.ledger == LedgerReport(ok=True, charged=80, heard=80, findings=0)
+    assert found.ledger == LedgerReport(ok=True, charged=80, recorded=80, findings=0)
     assert found.noise.ok
     assert found.noise.releases == 80
     assert len(found.agents) == 8
@@ -70,11 +70,19 @@ def test_json_has_exactly_the_promised_keys(private, capsys):
     assert (private / "audit.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("change", [{"version": 2}, {"capture": {}}, {"noise": None}])
+@pytest.mark.parametrize("change", [{"version": 3}, {"capture": {}}, {"noise": None}])
 def test_a_document_that_is_no_audit_is_one_line(private, change):
     document = {**audited(private, trials=2, agents=[0], secret=SECRET).details(), **change}
     with pytest.raises(AuditError):
         Audit.from_details(document)
+
+
+def test_audits_of_version_1_are_read(private):
+    found = audited(private, trials=2, agents=[0], secret=SECRET)
+    document = found.details()
+    ledger = dict(document["ledger"])
+    ledger["heard"] = ledger.pop("recorded")
+    assert Audit.from_details({**document, "version": 1, "ledger": ledger}).details() == document
 
 
 def test_the_table_names_record_capture_and_agents(private, capsys):

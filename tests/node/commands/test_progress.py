@@ -12,7 +12,15 @@ from node.worlds.progress import Progress
 
 def moment(ready: int, sent: int) -> Progress:
     return Progress(
-        agents=4, ready=ready, finished=0, sent=sent, planned=40, charged=sent, heard=sent, ready_after=0.0, seconds=2.0
+        agents=4,
+        ready=ready,
+        finished=0,
+        sent=sent,
+        planned=40,
+        charged=sent,
+        logged=sent,
+        ready_after=0.0,
+        seconds=2.0,
     )
 
 

@@ -34,7 +34,7 @@ def test_what_the_twin_ran_has_ended_and_was_charged(tmp_path: Path, capsys: pyt
     assert "agents ready 4/4, finished 4/4" in told
     assert run_cli("status", str(folder), "--json") == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["updates"] == document["charged"] == document["heard"] == document["planned"] > 0
+    assert document["updates"] == document["charged"] == document["logged"] == document["planned"] > 0
     for path in folder.glob("agents/*/final.json"):
         path.unlink()
     assert run_cli("status", str(folder)) == 0

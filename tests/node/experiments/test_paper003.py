@@ -153,22 +153,22 @@ def test_every_row_says_for_whom_its_epsilon_is_true(tmp_path: Path, monkeypatch
         assert row["data"] == "breast-cancer"
         assert 0.0 <= row["accuracy"] <= 1.0
         assert row["sd"] is not None
-        assert row["true heard"] is not None or row["true result"] is not None
+        assert row["true releases"] is not None or row["true result"] is not None
     for name in ("WD-DP", "simple average"):
         assert rows[name]["reading"] == PUBLISHED
-        assert rows[name]["true heard"] > rows[name]["true result"] > rows[name]["claimed"] == 0.25
-    assert [rows["centralised noisy descent"][key] for key in ("true heard", "true result")] == [UNBOUNDED, 0.25]
+        assert rows[name]["true releases"] > rows[name]["true result"] > rows[name]["claimed"] == 0.25
+    assert [rows["centralised noisy descent"][key] for key in ("true releases", "true result")] == [UNBOUNDED, 0.25]
     on_random = rows["centralised descent on random records"]
-    assert on_random["true heard"] == UNBOUNDED
+    assert on_random["true releases"] == UNBOUNDED
     assert on_random["true result"] != on_random["claimed"] == 0.25
     average = rows["noisy average of minimisers"]
-    assert average["true heard"] == UNBOUNDED
+    assert average["true releases"] == UNBOUNDED
     assert average["true result"] == pytest.approx(0.25 * math.sqrt(10) / 4, rel=0.05)
-    assert rows["descent in step, masked sums"]["true heard"] is None
+    assert rows["descent in step, masked sums"]["true releases"] is None
     assert rows["descent in step, masked sums"]["true result"] == 0.25
     for row in (row for row in made.rows if row["reading"] == TRULY):
         assert row["claimed"] == 0.25
-    assert rows["each alone, nothing said"]["true heard"] == 0.0
+    assert rows["each alone, nothing said"]["true releases"] == 0.0
     assert rows["no privacy, pooled"]["reading"] == OPEN
     assert rows["no privacy, pooled"]["accuracy"] > rows["majority class"]["accuracy"]
     assert rows["no privacy, pooled"]["gap"] == 0.0

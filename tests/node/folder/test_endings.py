@@ -12,20 +12,19 @@ from node.places import EAVESDROPPER
 
 
 def failed(agent: int, words: str, status: int = 3) -> Failure:
-    return {"who": f"agent-{agent:04d}", "status": status, "last_words": [words]}
+    return Failure(f"agent-{agent:04d}", status, (words,))
 
 
 def test_one_failure_says_everything() -> None:
     assert failure_lines([failed(4, "killed by SIGKILL", -9)]) == [
         "agent-0004 did not finish (status -9): killed by SIGKILL"
     ]
-    silent: Failure = {"who": "agent-0004", "status": 1, "last_words": []}
-    assert failure_lines([silent]) == ["agent-0004 did not finish (status 1)"]
+    assert failure_lines([Failure("agent-0004", 1, ())]) == ["agent-0004 did not finish (status 1)"]
     assert failure_lines([]) == []
 
 
 def test_sixty_five_with_one_reason_are_one_line() -> None:
-    late = "not ready after network.deadline = 0.05 s: nothing heard from agents {}, {}"
+    late = "not ready after network.deadline = 0.05 s: nothing received from agents {}, {}"
     lines = failure_lines([failed(agent, late.format(agent + 1, agent + 2)) for agent in reversed(range(65))])
     assert lines == [
         "65 agents did not finish (status 3): 0064, 0063, 0062, 0061, 0060, ...; agent-0064: " + late.format(65, 66)
@@ -40,11 +39,12 @@ def test_the_first_to_fail_comes_first_and_then_the_commonest_reason() -> None:
     assert lines[2].startswith("agent-0008")
 
 
-def test_failures_are_in_the_order_in_which_the_processes_ended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["process", "who"], ids=["now", "older folders"])
+def test_failures_are_in_the_order_in_which_the_processes_ended(tmp_path: Path, key: str) -> None:
     ends = [("agent-0002", -9), ("agent-0003", 1), ("agent-0001", 5), ("agent-0003", 5), ("agent-0000", 0)]
-    lines = [json.dumps({"who": who, "pid": 1, "status": status}) + "\n" for who, status in ends]
+    lines = [json.dumps({key: name, "pid": 1, "status": status}) + "\n" for name, status in ends]
     (tmp_path / "exits.jsonl").write_text("".join(lines))
-    assert [one["who"] for one in failures_of(tmp_path)] == ["agent-0002", "agent-0001", "agent-0003"]
+    assert [one.process for one in failures_of(tmp_path)] == ["agent-0002", "agent-0001", "agent-0003"]
 
 
 def test_an_eavesdropper_that_had_closed_its_log_did_not_fail_however_it_was_ended(tmp_path: Path) -> None:

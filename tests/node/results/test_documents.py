@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from node.folder.endings import Failure
 from node.folder.manifest import RunFolderError
 from node.folder.watch import Watch, read_watch, write_watch
 from node.results.details import read_details, write_details
@@ -30,7 +31,17 @@ def test_results_of_before_versions_are_read(open_run: Path) -> None:
     del document["version"], document["network"], document["staleness"]
     old = Results.from_json(document)
     assert (old.version, old.network, old.staleness) == (0, None, None)
+    conforms(old.to_json(), "results")
     assert old.together == read_results(open_run).together
+
+
+def test_failures_of_before_version_2_are_read(open_run: Path) -> None:
+    failure = {"who": "agent-0001", "status": 3, "last_words": ["not ready"]}
+    document = json.loads((open_run / "results.json").read_text()) | {"version": 1, "failures": [failure]}
+    old = Results.from_json(document)
+    assert old.failures == (Failure("agent-0001", 3, ("not ready",)),)
+    conforms(old.to_json(), "results")
+    assert "who" not in old.to_json()["failures"][0]
 
 
 def test_links_and_faults_keep_their_keys(open_run: Path) -> None:
@@ -57,8 +68,11 @@ def test_a_document_that_is_not_whole_is_one_line_that_names_it(name: str, tmp_p
 
 def test_what_a_launcher_noted_is_read_again(tmp_path: Path) -> None:
     assert read_watch(tmp_path) is None
-    noted = Watch(ready_s=1.5, wall_s=3.0, failures=[{"who": "agent-0001", "status": 3, "last_words": ["not ready"]}])
+    noted = Watch(ready_s=1.5, wall_s=3.0, failures=[Failure("agent-0001", 3, ("not ready",))])
     write_watch(tmp_path, noted)
     assert read_watch(tmp_path) == noted
+    written = (tmp_path / "watch.json").read_text()
+    (tmp_path / "watch.json").write_text(written.replace('"process"', '"who"'))
+    assert read_watch(tmp_path) == noted, "folders of before version 2 are read"
     (tmp_path / "watch.json").write_text('{"wall_s": 2.0}')
     assert read_watch(tmp_path) == Watch(wall_s=2.0)

@@ -189,11 +189,11 @@ def test_an_agent_that_died_is_a_failure_and_counts_in_no_figure(copied: Path) -
     (place / "final.npz").unlink()
     (place / "final.json").unlink()
     (place / "stderr.log").write_text("first line\nlast words\n")
-    (copied / "exits.jsonl").write_text('{"who": "agent-0004", "pid": 1, "status": -9}\n')
+    (copied / "exits.jsonl").write_text('{"process": "agent-0004", "pid": 1, "status": -9}\n')
     results, details = (document.to_json() for document in score(copied))
     conforms(results, "results")
     conforms(details, "details")
-    assert results["failures"] == [{"who": "agent-0004", "status": -9, "last_words": ["first line", "last words"]}]
+    assert results["failures"] == [{"process": "agent-0004", "status": -9, "last_words": ["first line", "last words"]}]
     assert results["optimum_gap"] is None
     assert details["agents"]["together"][4] is None
     others = [value for value in details["agents"]["together"] if value is not None]
@@ -219,7 +219,7 @@ def test_a_cut_log_says_what_is_missing(copied: Path) -> None:
 
 
 def test_a_launchers_facts_go_first(copied: Path) -> None:
-    failure = {"who": "agent-0001", "status": 3, "last_words": ["not ready"]}
+    failure = {"process": "agent-0001", "status": 3, "last_words": ["not ready"]}
     watch = {"world": "processes", "ready_s": 1.5, "wall_s": 9.0, "failures": [failure]}
     (copied / "watch.json").write_text(json.dumps(watch))
     results, _ = (document.to_json() for document in score(copied))

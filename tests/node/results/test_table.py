@@ -87,7 +87,7 @@ def test_a_run_without_noise_claims_nothing(open_run: Path) -> None:
 
 def test_failures_and_earlier_runs_are_named(private_run: Path) -> None:
     results, details = documents(private_run)
-    failure = {"who": "agent-0004", "status": -9, "last_words": ["killed by SIGKILL"]}
+    failure = {"process": "agent-0004", "status": -9, "last_words": ["killed by SIGKILL"]}
     earlier = [
         {"run": "before", "epsilon_max": 1.5, "epsilon_mean": 1.0, "delta": 1e-3},
         {"run": "open", "epsilon_max": None, "epsilon_mean": None, "delta": None},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from node.folder.endings import Failure
 from node.folder.status import State, Status
 from node.worlds.progress import Progress, Standstill
 
@@ -33,7 +34,7 @@ def test_the_line_names_the_agent_and_how_it_ended() -> None:
     assert moment.waiting() is None
     stands = replace(
         moment,
-        failures=({"who": "agent-0001", "status": -9, "last_words": ["killed by SIGKILL"]},),
+        failures=(Failure("agent-0001", -9, ("killed by SIGKILL",)),),
         still=3.2,
         waited_for=(1,),
     )
@@ -41,6 +42,6 @@ def test_the_line_names_the_agent_and_how_it_ended() -> None:
 
 
 def test_an_agent_that_ended_is_named_and_not_its_neighbours_that_got_as_far() -> None:
-    failure = {"who": "agent-0002", "status": -9, "last_words": ["killed by SIGKILL"]}
+    failure = Failure("agent-0002", -9, ("killed by SIGKILL",))
     moment = Progress(6, 6, 0, 87, 600, 0, 87, 1.0, 9.0, failures=(failure,), still=3.0, waited_for=(1, 2, 3))
     assert moment.waiting() == "nothing new for 3 s: waiting for agent 2; agent 2: killed by SIGKILL"

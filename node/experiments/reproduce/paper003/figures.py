@@ -69,7 +69,7 @@ def _notes(runs: int) -> list[str]:
         f"{runs} run{'s' if runs > 1 else ''} of each; delta {DELTA:g}; true epsilons are the largest over deals.",
         f"Learning rates and rounds are not all printed: step 1; {STEPS} local steps as published, 50 where truly "
         f"private; the {PATHAK} has strong convexity {CONVEXITY:g}. Rows are scaled one by one.",
-        "true heard, true result: the epsilon that holds for an eavesdropper on each party's release, and for an "
+        "true releases, true result: the epsilon that holds for an eavesdropper on each party's release, and for an "
         "observer of the result alone; - where no release can be received, or where that observer knows less than the "
         "other.",
         f"{CENTRAL}: the parties hand their records over, so epsilon holds only for an observer of its model. "

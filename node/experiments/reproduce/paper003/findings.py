@@ -39,7 +39,7 @@ def _published_claim(rows: Sequence[Mapping[str, Any]]) -> str:
     return (
         f"WD-DP's published claim is {'false' if least > 1.0 else 'true'} for an observer of the result alone, up to "
         f"{worst:.3g} times it; for an eavesdropper on a party's model its epsilon is up to "
-        f"{max(row['true heard'] for row in rows):.3g}."
+        f"{max(row['true releases'] for row in rows):.3g}."
     )
 
 

@@ -36,7 +36,7 @@ class Found:
     reading: str
     accuracy: list[float] = field(default_factory=list)
     gap: list[float] = field(default_factory=list)
-    heard: float | str | None = None
+    releases: float | str | None = None
     result: float | str | None = None
 
 
@@ -62,7 +62,7 @@ class Place:
                 "gap": mean(runs.gap) if runs.gap else None,
                 "sd gap": spread(runs.gap),
                 "claimed": None if runs.reading == OPEN else self.epsilon,
-                "true heard": runs.heard,
+                "true releases": runs.releases,
                 "true result": runs.result,
             }
             for method, runs in self.found.items()
@@ -110,11 +110,11 @@ def _add(place: Place, method: str, trial: Trial, deal: Deal) -> None:
     runs.gap.append(deal.gap(trial.models[0]))
     if reading == TRULY:
         hidden = own.get("privacy.observer") == "sum"
-        runs.heard, runs.result = (None, place.epsilon) if hidden else (place.epsilon, None)
+        runs.releases, runs.result = (None, place.epsilon) if hidden else (place.epsilon, None)
         return
     # Noise for m n_min records with equal weights is worth what equal parties' noise is.
     true = truth(place.epsilon, DELTA, trial.records if method == "WD-DP" else [1] * len(trial.records))
-    runs.heard, runs.result = _largest(runs.heard, true.releases), _largest(runs.result, true.sum)
+    runs.releases, runs.result = _largest(runs.releases, true.releases), _largest(runs.result, true.sum)
 
 
 def _largest(before: float | str | None, now: float) -> float:
@@ -153,12 +153,12 @@ class Deal:
         scale = curated.output_perturbation_scale(trial.problems, epsilon, CONVEXITY)
         average = self._average + random.laplace(scale=scale, size=self._pooled.dimension)
         true = curated.output_perturbation_epsilon(epsilon, DELTA, len(trial.records), len(average))
-        self._add(found, PATHAK, Found(PUBLISHED, heard=UNBOUNDED, result=true), average)
-        self._add(found, CENTRAL, Found(PUBLISHED, heard=UNBOUNDED, result=epsilon), central)
+        self._add(found, PATHAK, Found(PUBLISHED, releases=UNBOUNDED, result=true), average)
+        self._add(found, CENTRAL, Found(PUBLISHED, releases=UNBOUNDED, result=epsilon), central)
         self._add_random_rounds(found, epsilon, random)
-        self._add(found, POOLED, Found(OPEN, heard=UNBOUNDED, result=UNBOUNDED), self._optimum)
-        self._add(found, ALONE, Found(OPEN, heard=0.0, result=0.0), self._alone)
-        majority = found.setdefault(MAJORITY, Found(OPEN, heard=0.0, result=0.0))
+        self._add(found, POOLED, Found(OPEN, releases=UNBOUNDED, result=UNBOUNDED), self._optimum)
+        self._add(found, ALONE, Found(OPEN, releases=0.0, result=0.0), self._alone)
+        majority = found.setdefault(MAJORITY, Found(OPEN, releases=0.0, result=0.0))
         label = 1.0 if self._pooled.y.mean() > 0 else -1.0
         majority.accuracy.append(float(np.mean(np.concatenate([y for _, y in trial.tests]) == label)))
 
@@ -170,7 +170,7 @@ class Deal:
             self._trial.problems, clip=CLIP, deviation=deviation, steps=steps, reach=log(2.0), random=random
         )
         true = random_record_epsilon(deviation / (2.0 * CLIP), records, steps, DELTA)
-        self._add(found, RANDOM, Found(PUBLISHED, heard=UNBOUNDED, result=true), model)
+        self._add(found, RANDOM, Found(PUBLISHED, releases=UNBOUNDED, result=true), model)
 
     def _add(self, found: dict[str, Found], method: str, empty: Found, models: FloatArray) -> None:
         """Score one model (p,), or one of each party (m, p)."""
