@@ -33,6 +33,8 @@ COMMANDS = (
     "deal",
     "agent",
     "host",
+    "card",
+    "assemble",
     "collect",
     "compose",
     "slurm",

@@ -30,6 +30,10 @@ def host(
             "agents; without it the system chooses.",
         ),
     ] = "127.0.0.1",
+    run: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With the folder of a card: the run that sottovoce assemble made of cards."),
+    ] = None,
     endpoints: Annotated[
         Path | None,
         typer.Option(
@@ -47,20 +51,30 @@ def host(
     Each host writes its agents' endpoints into the folder given with --endpoints, and reads those of the others there.
     The folder may be shared by all hosts, or its files may be copied from host to host.
 
+    With --run, PART is the folder that `sottovoce card` made. The agents are dealt there from this host's own files,
+    and their scores are written there when they have ended.
+
     Exit status 1 if an agent did not finish.
 
     Example: sottovoce host parts/alpha --address alpha:7700 --endpoints /shared/endpoints
     """
     from node.folder.endings import failure_lines
+    from node.worlds import steps
     from node.worlds.host import Host
 
     number, port = _address_of(address)
+    in_place = run is not None
+    if run is not None:
+        part = steps.deal_in_place(part.absolute(), run.absolute())
     share = Host(part.absolute(), number, port, (endpoints or part / "exchange").absolute())
     print(f"{share.share.name}: {len(share.share.agents)} agents", flush=True)
     failed = share.run(_Told(share))
     for line in failure_lines(failed):
         print(f"sottovoce: {line}", file=sys.stderr)
     print(f"{share.share.name}: {len(share.share.agents) - len(share.unfinished)} agents finished")
+    if in_place:
+        steps.score_host(part)
+        print(f"scores of this host's agents, which no epsilon covers: {part / 'scores.json'}")
     if failed or share.unfinished:
         raise typer.Exit(1)
 

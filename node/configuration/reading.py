@@ -49,6 +49,25 @@ def load(path: Path | str, overrides: Sequence[str] = (), scenario: Path | None 
     return from_table(table, name=path.stem, folder=path.parent)
 
 
+def load_for_host(path: Path, overrides: Sequence[str]) -> Configuration:
+    """The configuration for cards: without ``data.agents`` all rows of a host are one agent's; links have keys.
+
+    Raises `ConfigurationError`.
+    """
+    table = _read_table(path, "configuration")
+    for override in overrides:
+        set_value(table, override)
+    data = table.setdefault("data", {})
+    decided = any(key in data for key in ("agents", "column", "sizes")) or data.get("split", "even") != "even"
+    if not decided and data.get("source") != "schools":
+        data["agents"] = 1
+    configuration = from_table(table, name=path.stem, folder=path.parent)
+    network = configuration.network
+    if network.encryption is None:
+        network = network.model_copy(update={"transport": "tcp", "encryption": True})
+    return configuration.model_copy(update={"network": network})
+
+
 def _read_table(path: Path, what: str) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))

@@ -30,6 +30,7 @@ from coordinator_free.problem.losses import loss
 from node.configuration.public import dump, public_digest
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
+from node.data.dealt import Dealt
 from node.dealing.graph import public_assumptions
 from node.dealing.place import claimed, fill
 from node.dealing.preparation import Preparation, noise_secret, prepare
@@ -46,8 +47,21 @@ from node.folder.whole import write_new, write_whole
 from node.places import agent_folder, shard_path
 
 
-def deal_run(configuration: Configuration, folder: Path, *, force: bool = False) -> Manifest:
+def deal_run(
+    configuration: Configuration,
+    folder: Path,
+    *,
+    force: bool = False,
+    dealt: Dealt | None = None,
+    seed: int | None = None,
+    run: str | None = None,
+    own: Sequence[int] | None = None,
+    add: Callable[[Path], None] | None = None,
+) -> Manifest:
     """Deal ``configuration`` into the run folder ``folder``; returns its manifest.
+
+    Where the data are in place (`node.dealing.in_place`), ``dealt``, ``seed`` and the id ``run`` are given, only the
+    agents ``own`` are dealt, and ``add`` writes their keys.
 
     Raises `ConfigurationError` or another ValueError of one line; a folder that holds anything is one, unless it is a
     run and ``force`` is given.
@@ -55,21 +69,28 @@ def deal_run(configuration: Configuration, folder: Path, *, force: bool = False)
     folder = folder.resolve()
     with claimed(folder, force=force) as building:
         secret_of = cache(partial(noise_secret, configuration))
-        preparation = prepare(configuration, secret_of=secret_of)
+        preparation = prepare(configuration, seed, dealt, secret_of=secret_of)
         for ledger in folder.glob("agents/agent-*/ledger.jsonl"):
             if int(ledger.parent.name.removeprefix("agent-")) >= preparation.agents:
                 raise ConfigurationError(
                     f"--force: {ledger} is of an agent that the new run does not have, and ledgers are never deleted; "
                     "choose another --out or run.name"
                 )
-        manifest, plans = _write(preparation, secret_of, building, folder)
+        manifest, plans = _write(preparation, secret_of, building, folder, run or secrets.token_hex(16), own)
+        if add is not None:
+            add(building)
         with reserved(preparation, plans, manifest.run.hex(), folder, building):
             fill(folder, building)
     return manifest
 
 
 def _write(
-    preparation: Preparation, secret_of: Callable[[int], bytes], building: Path, folder: Path
+    preparation: Preparation,
+    secret_of: Callable[[int], bytes],
+    building: Path,
+    folder: Path,
+    run: str,
+    own: Sequence[int] | None,
 ) -> tuple[Manifest, list[list[Mechanism | None]]]:
     """Write everything but ``dealt.json``; returns the manifest, and the mechanism of each release of each agent.
 
@@ -78,7 +99,6 @@ def _write(
     from topology import files
 
     c, dealt, graph = preparation.configuration, preparation.dealt, preparation.network
-    run = secrets.token_hex(16)
     digest = public_digest(c, graph.digest()).hex()
     judge = loss(c.learning.loss)
     write_whole(building / "config.toml", dump(c).encode(), 0o644)
@@ -103,8 +123,11 @@ def _write(
             shard_digest=shard_digest,
         )
         numbers.append(public)
-        write_shard(shard_path(building, agent), rows, public)
         indices.append(public.releases)
+        if own is not None and agent not in own:
+            plans.append([])
+            continue
+        write_shard(shard_path(building, agent), rows, public)
         place = agent_folder(building, agent)
         place.mkdir(mode=0o700)
         secret = noise_secrets[agent]
@@ -127,7 +150,7 @@ def _write(
     if preparation.profiles is not None:
         write_profiles(building, preparation.profiles.vectors)
     write_whole(building / "topology.graphml", files.write(graph, "graphml"), 0o644)
-    if c.encrypted:
+    if c.encrypted and own is None:
         make_keys(building, [*range(preparation.agents), *([None] if c.eavesdropper.enabled else [])])
     manifest = Manifest(
         sottovoce=importlib.metadata.version("sottovoce"),

@@ -57,6 +57,28 @@ def deal(configuration: Configuration, folder: Path, *, force: bool = False) -> 
     return Manifest.from_json(json.loads(printed))
 
 
+def deal_in_place(folder: Path, assembled: Path) -> Path:
+    """Deal the agents of the host in ``folder`` for an assembled run, in a process of its own; returns its part.
+
+    Raises
+    ------
+    ConfigurationError, RunFailure
+        As `deal`.
+    """
+    return Path(_step("dealing in place", "node.dealing.in_place", folder, str(assembled)).strip())
+
+
+def score_host(folder: Path) -> None:
+    """Score the agents of one host, in a process of its own, which writes ``scores.json`` into its part.
+
+    Raises
+    ------
+    RunFailure
+        If scoring failed.
+    """
+    _step("scoring", "node.results.host_scores", folder)
+
+
 def run_in_twin(folder: Path) -> Watch:
     """Run the dealt agents in one process with a virtual clock; charges are made as in any other world.
 

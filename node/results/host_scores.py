@@ -1,0 +1,86 @@
+"""The scores of one host's agents, computed on that host from its own rows.
+
+Rules that hold here:
+- Scores come from local data and are not covered by epsilon: the file is mode 0600, and nothing sends it.
+- What needs the rows of all hosts is null.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coordinator_free.problem import baselines
+from coordinator_free.problem.losses import Loss, loss
+from coordinator_free.problem.objective import ProblemError
+from coordinator_free.release import FloatArray
+from node.folder.manifest import read_manifest
+from node.folder.run import read_final
+from node.folder.shard import Rows, read_rows, setting
+from node.folder.whole import write_whole
+from node.places import shard_path
+from node.plug_ins import end_errors_with_one_line, find_here, message_of
+from node.processes import end_with_parent, keep_private
+
+SCORES = "scores.json"
+
+
+def score_host(folder: Path) -> dict[str, Any]:
+    """Score the agents whose shards lie in ``folder``; writes and returns ``scores.json``."""
+    manifest = read_manifest(folder)
+    agents = [_scored(folder, int(path.stem.removeprefix("agent-"))) for path in sorted((folder / "shards").iterdir())]
+    document = {
+        "run": manifest.run.hex(),
+        "metric": {"name": manifest.metric.name, "larger_is_better": manifest.metric.larger_is_better},
+        "agents": agents,
+        "pooled": None,
+        "optimum_gap": None,
+        "null_because": "pooled and optimum_gap need the rows of all hosts, which no place has",
+    }
+    write_whole(folder / SCORES, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
+    return document
+
+
+def _scored(folder: Path, agent: int) -> dict[str, Any]:
+    rows, public = read_rows(shard_path(folder, agent))
+    final, judge = read_final(folder, agent), loss(public.loss)
+    try:
+        alone: FloatArray | None = baselines.alone([setting(rows, public, b"").problem])[0]
+    except ProblemError:
+        alone = None
+    models = {
+        "zero": np.zeros(public.dimension),
+        "alone": alone,
+        "together": final.get("model"),
+        "finish": final.get("finish"),
+    }
+    return {"agent": agent, "name": public.name} | {kind: _score(judge, rows, model) for kind, model in models.items()}
+
+
+def _score(judge: Loss, rows: Rows, model: FloatArray | None) -> float | None:
+    if model is None or not len(rows.y_test) or not np.isfinite(model).all():
+        return None
+    score = float(judge.score(model, rows.x_test, rows.y_test))
+    return score if np.isfinite(score) else None
+
+
+def main() -> int:
+    """``python -m node.results.host_scores FOLDER``: exit status 2 if the folder holds no host's part."""
+    find_here()
+    end_errors_with_one_line()
+    try:
+        score_host(Path(sys.argv[1]))
+    except (ValueError, OSError) as error:
+        print(message_of(error), file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    keep_private()
+    end_with_parent()
+    sys.exit(main())
