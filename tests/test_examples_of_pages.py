@@ -35,6 +35,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("page", PAGES)
 def test_the_examples_of_a_page_run(page: str, beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(beside)

@@ -26,6 +26,8 @@ from tests.helpers.command import run_cli
 from tests.helpers.paper_data import adult_folder, films_folder
 from tests.helpers.places import ROOT
 
+pytestmark = pytest.mark.thorough
+
 PAGES = sorted((ROOT / "docs" / "papers").glob("*.md"))
 HEADS = ["in the paper", "as published", "as true", "command", "comparison"]
 ITEMS = {

@@ -167,6 +167,7 @@ headers = st.one_of(
 )
 
 
+@pytest.mark.thorough
 @given(
     st.lists(st.binary(max_size=64), max_size=5)
     | st.tuples(st.sampled_from([topic(3), topic(3, 1), topic(2)]), headers, st.binary(max_size=48))

@@ -141,6 +141,7 @@ def test_any_number_of_agents_can_be_drawn(agents: int) -> None:
     assert svg(families.build("path", agents, 0)).count("<svg") == 1
 
 
+@pytest.mark.thorough
 def test_many_agents_are_drawn_as_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     from node.dealing import graph_picture as network_picture
 

@@ -110,6 +110,7 @@ def test_large_networks_take_another_way_to_the_same_facts(
     assert spectrum.facts(network) == iterative
 
 
+@pytest.mark.thorough
 def test_what_is_not_found_is_none_and_not_a_guess(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spectrum, "DENSE", 1)
     monkeypatch.setattr(spectrum, "_FACTORISED", 0)

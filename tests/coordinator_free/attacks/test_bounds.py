@@ -80,6 +80,7 @@ def test_bound_exceeds_the_truth_at_most_as_often_as_it_says():
     assert exceeded <= 32
 
 
+@pytest.mark.thorough
 def test_choosing_and_judging_on_the_same_scores_would_miss_the_confidence():
     # Without any difference between the datasets, the best of many thresholds shows something far too often.
     rng = np.random.default_rng(2)

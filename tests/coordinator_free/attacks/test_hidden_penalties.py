@@ -98,6 +98,7 @@ def area(first: FloatArray, second: FloatArray) -> float:
     return float((ranks.sum() - len(first) * (len(first) - 1) / 2) / (len(first) * len(second)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("mechanism", "updates"), [("gamma-norm", 3), ("gaussian", 3), ("gamma-norm", 1)])
 def test_fitted_penalties_tell_the_record_as_well_as_known_ones(mechanism: str, updates: int) -> None:
     """1,500 runs with either record: one deviation of an area is about 0.01; the seed is fixed."""

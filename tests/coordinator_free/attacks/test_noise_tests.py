@@ -38,6 +38,7 @@ def failed(verdict):
     return {test.name for test in verdict.tests if test.p_value * len(verdict.tests) < LEVEL}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("p", [1, P])
 def test_correct_runs_are_not_flagged_more_often_than_stated(name, p):
@@ -48,6 +49,7 @@ def test_correct_runs_are_not_flagged_more_often_than_stated(name, p):
     assert min(values) > LEVEL / 100
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_the_smallest_deviation_that_is_said_to_be_found_is_found(name):
     """60 runs at the stated scale: fewer than 45 found has probability below 1e-3 at a power of 90%."""

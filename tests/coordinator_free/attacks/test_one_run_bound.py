@@ -17,6 +17,7 @@ def _gaussian(rng: np.random.Generator, mu: float, canaries: int) -> np.ndarray:
     return mu * mu / 2.0 + mu * rng.standard_normal(canaries)
 
 
+@pytest.mark.thorough
 def test_it_exceeds_the_truth_no_more_often_than_it_says():
     """Of 300 runs at 90% at most 30 are expected above epsilon; 47 have a probability below 1e-3."""
     rng, mu = np.random.default_rng(1), gaussian_mu(1.0, 1e-3)
@@ -25,6 +26,7 @@ def test_it_exceeds_the_truth_no_more_often_than_it_says():
     assert sum(coin_bound(draw, 1e-3, 0.9) > 1.0 for draw in draws) <= 47
 
 
+@pytest.mark.thorough
 def test_of_randomised_response_it_is_tight_and_holds():
     """The worst law there is for names: each is right with probability e^epsilon / (1 + e^epsilon)."""
     rng, truth = np.random.default_rng(2), 1.0 / (1.0 + math.exp(-1.0))
@@ -40,6 +42,7 @@ def test_scores_that_know_nothing_show_nothing():
         assert sum(named_bound(kind(), 1e-3, 0.95).epsilon > 0.0 for _ in range(200)) <= 23
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 5.0])
 def test_coins_that_have_nothing_to_do_with_exact_scores_show_nothing(epsilon):
     """At 95% they show something in 5% of the runs at most: of 200, 23 have a probability below 1e-3."""
@@ -70,6 +73,7 @@ def test_a_leak_that_delta_allows_is_no_evidence():
     assert named_bound(scores, 1e-9, 0.95).epsilon > 0.5
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("canaries", "least"), [(65, 0.45), (943, 0.85), (5000, 0.9)])
 def test_exact_scores_of_one_run_show_most_of_epsilon(canaries, least):
     rng, mu = np.random.default_rng(4), gaussian_mu(2.0, 1e-3)

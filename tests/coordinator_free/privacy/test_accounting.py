@@ -256,6 +256,7 @@ def test_the_nodes_are_enough_for_the_stated_error() -> None:
             assert almost[0] == pytest.approx(1.0, abs=loss_distribution.quadrature_error(dimension))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("multiplier", "dimension", "releases"), [(3.6571, 104, 100), (7.0, 2, 10), (4.0, 21, 30)])
 def test_gamma_norm_total_lies_between_independent_bounds(multiplier: float, dimension: int, releases: int) -> None:
     shift = 1.0 / multiplier
@@ -277,6 +278,7 @@ def test_gamma_norm_in_many_dimensions_costs_hardly_more_than_gaussian_noise() -
     assert binomial(d / 3843.0, 100, 1e-5) == pytest.approx(1.0, rel=1e-3), "what its pure epsilon would need"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dimension", [2, 30])
 def test_the_law_of_the_gamma_norm_loss_by_drawing_it(dimension: int) -> None:
     made, shift = GammaNorm(1.0, 1.0, dimension), np.eye(dimension)[0] * 0.8
@@ -299,6 +301,7 @@ def test_gamma_norm_in_one_dimension_is_laplace() -> None:
 # --- mixtures --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_mixed_mechanisms_lie_between_independent_bounds() -> None:
     parts = [(laplace_loss(0.1), 0.1, 20), (gaussian_loss(0.3), 4.0, 1), (gamma_norm_loss(0.25, 30), 0.25, 10)]
     lower, upper = bracket(parts, 1e-4, 1.2e-4)
@@ -310,6 +313,7 @@ def test_mixed_mechanisms_lie_between_independent_bounds() -> None:
     assert total(mixed[::-1], 1e-4) == found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("rounds", "shift", "dimension"), [(20, 0.4, 105), (100, 0.05, 105), (3, 1.5, 3)])
 def test_rounds_of_perturbed_objectives_lie_between_independent_bounds(
     rounds: int, shift: float, dimension: int
@@ -332,6 +336,7 @@ def test_rounds_of_perturbed_objectives_lie_between_independent_bounds(
     assert total([ObjectivePerturbation(2 * shift, 1.0, jacobian, dimension)] * rounds, delta).epsilon > found.epsilon
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dimension", [3, 30])
 def test_the_bound_in_the_plane_by_drawing_it(dimension: int) -> None:
     """Noise with density exp(-|e|), and the worst shift in a plane, which may depend on the noise."""
@@ -350,6 +355,7 @@ def test_the_bound_in_the_plane_by_drawing_it(dimension: int) -> None:
     assert stats.kstest(loss * 1.1, cdf).pvalue < 1e-4
 
 
+@pytest.mark.thorough
 def test_a_mixture_with_pure_rounds_lies_between_independent_bounds() -> None:
     def pure_loss(loss: FloatArray) -> FloatArray:
         return np.where(loss >= 0.2, 1.0, np.where(loss < -0.2, 0.0, 1.0 / (1.0 + math.exp(0.2))))
@@ -420,6 +426,7 @@ def pure_delta(each: float, releases: int, epsilon: float) -> float:
         return float(found)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("delta", [1e-9, 1e-12, 1e-14, 1e-15])
 @pytest.mark.parametrize(("each", "releases"), [(0.005, 20_000), (0.1, 100), (1.5, 60)])
 def test_pure_releases_do_not_exceed_a_small_delta(each: float, releases: int, delta: float) -> None:
@@ -468,6 +475,7 @@ def test_gaussian_losses_compose_to_the_analytic_figure(delta: float) -> None:
     assert exact <= found <= exact * (1 + 1e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("family", sorted(NORMS))
 @pytest.mark.parametrize(
     ("epsilon", "delta"), [(1.0, 1e-15), (2.0, 1e-12), (300.0, 1e-5), (800.0, 1e-5), (1e5, 1e-5), (1e8, 1e-3)]
@@ -534,6 +542,7 @@ def test_calibration_spends_the_budget_and_no_more(family: str, releases: int, e
     assert not spends(epsilon, delta, multipliers / 1.01, family, 9)
 
 
+@pytest.mark.thorough
 @settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from(["laplace", "gaussian"]),

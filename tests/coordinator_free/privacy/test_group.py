@@ -49,6 +49,7 @@ def test_no_observer_distinguishes_groups_better(records: int) -> None:
     assert short > delta, "epsilon is not larger than it need be"
 
 
+@pytest.mark.thorough
 @settings(max_examples=3, deadline=None)
 @given(records=st.integers(2, 12), rounds=st.integers(1, 4))
 def test_a_perturbed_objective_costs_more_for_more_records_and_at_most_the_sum(records: int, rounds: int) -> None:

@@ -81,6 +81,7 @@ def test_more_updates_need_more_noise_each() -> None:
     assert all(row["epsilon"] is None for row in compared)
 
 
+@pytest.mark.thorough
 def test_an_allocation_that_cannot_be_for_many_updates_is_named_not_fatal() -> None:
     found = facts(from_table(table(allocation="increasing", r=0.8)))
     assert found["release"]["first"]["multiplier"] > found["release"]["last"]["multiplier"]

@@ -146,6 +146,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.thorough
 @given(key=st.text(), value=VALUES)
 def test_every_value_survives_toml(key: str, value: Any) -> None:
     assert tomllib.loads(f"{_toml_key(key)} = {toml_value(value)}") == {key: value}

@@ -187,6 +187,7 @@ def test_all_settings_are_tried() -> None:
     assert own | shared == set(PATHS)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", KNOWN)
 def test_every_setting_is_used_or_refused(name: str) -> None:
     wrong = []

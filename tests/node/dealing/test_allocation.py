@@ -67,6 +67,7 @@ def test_every_private_algorithm_that_allocates_is_tested_here() -> None:
     assert {name for name in KNOWN if algorithm(name).allocates and algorithm(name).mechanisms != ()} == set(OWN)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "mechanism"),
     [*OBJECTIVES, *((name, "gaussian") for name in OWN if name != "pp")],
@@ -88,6 +89,7 @@ def test_the_rounds_before_a_last_one_of_another_kind_have_their_shares() -> Non
     assert 0.99 * EPSILON <= total(charges, DELTA).epsilon <= EPSILON
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "mechanism"), OBJECTIVES)
 def test_releases_ledgers_and_budget_agree_by_round(
     name: str, mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -232,6 +232,7 @@ def test_force_refuses_other_rows_and_leaves_everything(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.thorough
 def test_a_run_on_the_same_rows_names_what_the_earlier_one_spent(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     deal_run(from_table(private()), first)

@@ -135,6 +135,7 @@ headers = st.dictionaries(
 )
 
 
+@pytest.mark.thorough
 @given(st.lists(st.lists(st.one_of(st.binary(max_size=50), headers.map(msgpack.packb)), min_size=1, max_size=4)))
 def test_nothing_that_arrives_raises(said: list[list[bytes]]) -> None:
     verdict = judge(said, RUN)

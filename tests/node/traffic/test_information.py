@@ -298,6 +298,7 @@ def plain_chunk(path: Path, number: int) -> bytes:
     return lz4.frame.decompress(content[32 + struct.unpack_from("<I", content, 28)[0] + 8 :])
 
 
+@pytest.mark.thorough
 def test_verify_finds_every_bit_that_was_flipped_in_the_summary(tmp_path: Path) -> None:
     path = write_log(tmp_path / "a.mcap", conversation(), attachments=MANIFEST, chunk_bytes=900)
     whole = path.read_bytes()

@@ -65,6 +65,7 @@ def test_only_one_process_resumes_a_run(run: Path) -> None:
         assert "another process resumes this run" in why_not(run)
 
 
+@pytest.mark.thorough
 def test_a_finished_run_has_nothing_to_go_on_with(run: Path) -> None:
     from node.worlds.twin import run_twin
 
@@ -73,6 +74,7 @@ def test_a_finished_run_has_nothing_to_go_on_with(run: Path) -> None:
     assert "every agent has finished" in why_not(run)
 
 
+@pytest.mark.thorough
 def test_an_interrupted_twin_makes_the_same_releases_again_and_charges_each_once(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

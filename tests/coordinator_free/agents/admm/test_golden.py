@@ -103,6 +103,7 @@ def test_penalty_perturbation_given_its_noise() -> None:
     check(agents, GOLDEN["pp_reg_001_given_noise"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("convention", "total"), [("shared", 0.1), ("per-node", 0.3)])
 def test_conventional_admm_comes_to_the_pooled_optimum(convention: str, total: float) -> None:
     golden = GOLDEN["central_optimum_reg_001" if convention == "shared" else "central_optimum_reg_000"]

@@ -326,6 +326,7 @@ CHECKS: dict[str, Callable[[FloatArray, Any], float]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("kind", "mechanism", "extra"), KINDS[:6], ids=IDS[:6])
 def test_the_noise_in_the_releases_is_the_charged_noise(
     kind: type[Admm], mechanism: str, extra: dict[str, Any]
@@ -377,6 +378,7 @@ def bought(
     return agent, cast("list[ObjectivePerturbation]", charges)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("kind", "mechanism", "extra"), BUDGETS)
 @pytest.mark.parametrize(("epsilon", "updates"), [(1.0, 6), (4.0, 1)])
 def test_rounds_spend_their_budget_and_no_more(

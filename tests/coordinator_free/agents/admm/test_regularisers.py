@@ -68,6 +68,7 @@ def test_the_noise_that_was_drawn_is_solved_for_and_half_of_it_flagged(algorithm
     assert examine([replace(row, noise=row.noise / 2.0) for row in rows]).p_value < 1e-6
 
 
+@pytest.mark.thorough
 @OBJECTIVES
 def test_a_round_costs_no_more_than_with_the_square_alone(algorithm):
     """The charge is the same, the scores are likelihood ratios, and no outcome loses more than the pure bound."""

@@ -31,6 +31,7 @@ def _silent(dimension: int = 3) -> list[LocalProblem]:
     return [LocalProblem(np.zeros((m, dimension)), np.zeros(m), SQUARED, 0.0) for m in SIZES]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("mechanism", "way", "more"), WAYS)
 def test_the_known_deviation_is_that_of_the_noise_in_averages(mechanism: str, way: str, more: dict[str, Any]) -> None:
     """600 numbers: a deviation that is wrong by 15% is five standard errors away."""

@@ -243,6 +243,7 @@ def test_masked_sums_of_too_few_or_with_too_many_colluders_are_refused() -> None
         GradientDescent(made[0])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "given", "reference", "lossy"),
     [

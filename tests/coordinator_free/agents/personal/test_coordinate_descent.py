@@ -110,6 +110,7 @@ def test_the_charge_is_the_sensitivity_of_the_update(mechanism: str, norm: str, 
         assert charge.multiplier == pytest.approx(3.0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("mechanism", "deviation"), [("laplace", np.sqrt(2.0)), ("gaussian", 1.0)])
 def test_the_noise_in_a_release_is_the_noise_that_was_charged(
     mechanism: str, deviation: float, regular, problems, team

@@ -12,6 +12,7 @@ from coordinator_free.twin.reexecution import reexecute
 from coordinator_free.twin.run import run_asynchronous
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("judge", "start"), [(LOGISTIC, "local"), (SQUARED, "zero")], ids=["logistic", "squared"])
 def test_it_reaches_the_optimum_of_the_same_objective(judge, start: str, regular, problems, team) -> None:
     network = regular(6, 3)
