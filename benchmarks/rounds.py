@@ -64,7 +64,7 @@ def over_processes(configuration: Configuration, folder: Path) -> dict[str, floa
     return {
         "rounds_per_s": statistics.median(rates),
         "cpu_ms_per_agent_and_round": 1e3 * statistics.mean(final["cpu_s"] / final["sent"] for final in finals),
-        "repeats": sum(final["repeats_said"] for final in finals),
+        "repeats": sum(final["repeats_sent"] for final in finals),
         "pss_mb_per_agent": statistics.mean(final["pss_kb"] for final in finals) / 1024,
         "whole_s": watch.wall_s,
     }

@@ -99,7 +99,7 @@ def flood(agents: int, rate: float, seconds: float) -> dict[str, Any]:
         "updates_per_s_calm": round(calm, 1),
         "updates_per_s_flooded": round((first + second) / 2, 1),
         "dropped": {k: sum(f["dropped_by_reason"].get(k, 0) for f in finals) for k in finals[0]["dropped_by_reason"]},
-        "repeats": sum(f["repeats_heard"] for f in finals),
+        "repeats": sum(f["repeats_received"] for f in finals),
         "pss_mb": [round(size, 2) for size in (memory, middle, after)],
     }
 

@@ -8,12 +8,13 @@ Rules that hold here:
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from coordinator_free.inbox import NewestInbox
 from coordinator_free.release import FloatArray
 from node.agent.conversation import Conversation
+from node.agent.readiness import Ready
 from node.folder.arrays import packed
 from node.folder.counted import Counted, write_counted
 from node.folder.status import State
@@ -23,6 +24,15 @@ from node.wire import own_name
 
 LAST_REPEAT = 10.0
 """The longest time between two repeats of a finished agent, as a multiple of ``network.repeat``."""
+
+
+@dataclass
+class Measured:
+    """Times (seconds) and memory (kB) of the agent's process; zero or None for a part of its life that never came."""
+
+    ready: Ready = Ready(0.0, 0.0)  # noqa: RUF009 - frozen
+    cpu: float = 0.0
+    memory: int | None = None
 
 
 def see_neighbours_out(talk: Conversation) -> None:
@@ -104,7 +114,7 @@ class _Repeats:
         return self._next - now
 
 
-def write_final(talk: Conversation, code: int, reason: str | None, measured: dict[str, Any]) -> None:
+def write_final(talk: Conversation, code: int, reason: str | None, measured: Measured) -> None:
     """Write the final model, and what this agent counted.
 
     Parameters
@@ -131,16 +141,19 @@ def write_final(talk: Conversation, code: int, reason: str | None, measured: dic
         sent=len(outgoing.sent),
         last=outgoing.last,
         received=receiver.received,
-        repeats_said=outgoing.repeats,
-        repeats_heard=receiver.repeats,
+        repeats_sent=outgoing.repeats,
+        repeats_received=receiver.repeats,
         late=receiver.late,
         missing={str(j): gaps for j, gaps in incoming.missing().items()},
         not_done=tuple(sorted(set(around.neighbours) - incoming.done.keys())),
         dropped_by_reason=dict(receiver.dropped + talk.post.dropped),
         bytes=outgoing.bytes,
         charged=talk.charger.charged,
-        links=None if around.shim is None else around.shim.as_json(),
-        **measured,
+        links=None if around.shim is None else around.shim.counted(),
+        ready_s=measured.ready.after,
+        ready_cpu_s=measured.ready.cpu,
+        pss_kb=measured.memory,
+        cpu_s=measured.cpu,
     )
     leave(around.folder, talk.agent.model, finish, counted)
 

@@ -17,9 +17,8 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -32,8 +31,8 @@ from coordinator_free.privacy.mechanism import LARGEST_PLAIN, LARGEST_RECEIVED
 from node.agent.charging import start_of
 from node.agent.clock import live_on_a_clock
 from node.agent.conversation import Conversation
-from node.agent.farewell import see_neighbours_out, write_final
-from node.agent.readiness import Ready, become_ready
+from node.agent.farewell import Measured, see_neighbours_out, write_final
+from node.agent.readiness import become_ready
 from node.agent.restart import resume
 from node.agent.rounds import live_in_rounds
 from node.agent.surroundings import AgentFailure, Left, Surroundings, expected_listeners
@@ -62,7 +61,7 @@ def live(agent: Agent, ledger: LedgerFile, around: Surroundings, post: Post) -> 
 
 def _live(agent: Agent, ledger: LedgerFile, around: Surroundings, post: Post) -> int:
     talk = Conversation(agent, ledger, around, post)
-    measured = _Measured()
+    measured = Measured()
     code, reason = int(ExitCode.FINISHED), None
     try:
         measured.ready = become_ready(talk)
@@ -83,7 +82,7 @@ def _live(agent: Agent, ledger: LedgerFile, around: Surroundings, post: Post) ->
         code, reason = failure.code, str(failure)
         talk.fail(reason)
     try:
-        write_final(talk, int(code), reason, measured.as_json())
+        write_final(talk, int(code), reason, measured)
     except OSError as error:
         code = code or ExitCode.LEDGER
         print(f"the final model could not be written: {error}", file=sys.stderr)
@@ -112,24 +111,7 @@ def _code_of(error: Exception) -> ExitCode:
     return ExitCode.SILENT if isinstance(error, Halt) else ExitCode.LEDGER
 
 
-@dataclass
-class _Measured:
-    """Times (seconds) and memory (kB) of the agent's process; zero or None for a part of its life that never came."""
-
-    ready: Ready = Ready(0.0, 0.0)  # noqa: RUF009 - frozen
-    cpu: float = 0.0
-    memory: int | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "ready_s": self.ready.after,
-            "ready_cpu_s": self.ready.cpu,
-            "pss_kb": self.memory,
-            "cpu_s": self.cpu,
-        }
-
-
-def _release_and_receive(talk: Conversation, measured: _Measured) -> None:
+def _release_and_receive(talk: Conversation, measured: Measured) -> None:
     """Live everything between ready and finished."""
     talk.state = State.SPOKEN
     before = time.process_time()

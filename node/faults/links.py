@@ -16,10 +16,10 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from coordinator_free.faults.conditions import Conditions
 from node.faults.partition import Partition
+from node.folder.counted import LinkCounted
 from node.wire import Parts, Refused, decode_header
 
 
@@ -50,9 +50,9 @@ class LinkCount:
         self._passed.add(index)
         self._newest = max(self._newest, index)
 
-    def as_json(self) -> dict[str, Any]:
-        """The counts, for a JSON document."""
-        return {**dict(sorted(self.counts.items())), "lost_first": sorted(self.lost_first)}
+    def counted(self) -> LinkCounted:
+        """The counts so far."""
+        return LinkCounted(dict(sorted(self.counts.items())), tuple(sorted(self.lost_first)))
 
 
 class Shim:
@@ -115,9 +115,9 @@ class Shim:
         """When the next held frame has to be passed on, on the shim's clock; None if none is held."""
         return self._held[0][0] if self._held else None
 
-    def as_json(self) -> dict[str, Any]:
+    def counted(self) -> dict[str, LinkCounted]:
         """Counts by sender."""
-        return {str(sender): link.as_json() for sender, link in sorted(self._links.items())}
+        return {str(sender): link.counted() for sender, link in sorted(self._links.items())}
 
     def _meet(self, parts: Parts, kind: str, sender: int, index: int, now: float) -> None:
         key = (sender, kind, index)

@@ -8,12 +8,12 @@ Rules that hold here:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from coordinator_free.faults.conditions import Conditions, Line
 from coordinator_free.release import Release
 from node.faults.links import LinkCount
 from node.faults.outages import Outage, cut
+from node.folder.counted import LinkCounted
 
 
 class TwinLinks:
@@ -42,6 +42,6 @@ class TwinLinks:
         link.counts["passed"] += 1
         return min(passage.delays)
 
-    def of(self, receiver: int) -> dict[str, Any]:
+    def of(self, receiver: int) -> dict[str, LinkCounted]:
         """Counts of the links into ``receiver``, by sender."""
-        return {str(j): link.as_json() for (j, i), (_, link) in sorted(self._lines.items()) if i == receiver}
+        return {str(j): link.counted() for (j, i), (_, link) in sorted(self._lines.items()) if i == receiver}

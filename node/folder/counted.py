@@ -9,13 +9,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Self
 
 from node.folder.plain import plain
 from node.folder.whole import write_whole
 from node.places import agent_folder
+
+_EARLIER_NAMES: Final = {"repeats_said": "repeats_sent", "repeats_heard": "repeats_received"}
+"""Keys of folders that earlier versions wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCounted:
+    """What conditions of the network did on one link, in releases: the receiver's view."""
+
+    counts: Mapping[str, int]
+    """By what happened: ``passed``, ``late``, ``repeats``, ``duplicated``, ``dropped`` and ``dropped_by_...``."""
+    lost_first: tuple[int, ...]
+    """Indices whose first copy the conditions lost."""
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote; raises KeyError, TypeError or ValueError for anything else."""
+        counts = {name: count for name, count in dict(document).items() if name != "lost_first"}
+        return cls(counts, tuple(document["lost_first"]))
+
+    def to_json(self) -> dict[str, Any]:
+        """The part of ``final.json`` that this value is."""
+        return {**self.counts, "lost_first": list(self.lost_first)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +56,11 @@ class Counted:
     last: int
     """The last index that it sent; -1 for none."""
     received: int
-    repeats_said: int
-    repeats_heard: int
+    repeats_sent: int
+    repeats_received: int
     late: int
-    missing: Mapping[str, Any]
-    """Ranges of indices that never arrived, by neighbour."""
+    missing: Mapping[str, tuple[int, ...]]
+    """Indices that never arrived, by neighbour."""
     not_done: tuple[int, ...]
     """Neighbours from which no done arrived."""
     dropped_by_reason: Mapping[str, int]
@@ -48,21 +71,27 @@ class Counted:
     ready_cpu_s: float | None = None
     pss_kb: int | None = None
     cpu_s: float | None = None
-    links: Mapping[str, Mapping[str, Any]] | None = field(default=None)
-    """What conditions of the network did on each link into this agent, by sender; None without conditions."""
+    links: Mapping[str, LinkCounted] | None = None
+    """Of each link into this agent, by sender; None without conditions."""
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Counted:
-        """Read what `to_json` wrote; raises KeyError or TypeError for anything else."""
-        known = {own.name: document[own.name] for own in fields(cls) if own.name in document}
-        return cls(**{**known, "notes": tuple(document["notes"]), "not_done": tuple(document["not_done"])})
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote; raises KeyError, TypeError or ValueError for anything else."""
+        named = {_EARLIER_NAMES.get(name, name): value for name, value in dict(document).items()}
+        known = {own.name: named[own.name] for own in fields(cls) if own.name in named}
+        known |= {"notes": tuple(named["notes"]), "not_done": tuple(named["not_done"])}
+        known["missing"] = {agent: tuple(indices) for agent, indices in dict(named["missing"]).items()}
+        if named.get("links") is not None:
+            known["links"] = {sender: LinkCounted.from_json(link) for sender, link in dict(named["links"]).items()}
+        return cls(**known)
 
     def to_json(self) -> dict[str, Any]:
         """The document that ``final.json`` holds; without ``links`` where there were no conditions."""
         document: dict[str, Any] = plain(self)
+        del document["links"]
         if self.links is None:
-            del document["links"]
-        return document
+            return document
+        return document | {"links": {sender: link.to_json() for sender, link in self.links.items()}}
 
 
 def write_counted(folder: Path, counted: Counted) -> None:

@@ -171,7 +171,7 @@ def _network(counted: Sequence[Counted | None], faults: Sequence[Mapping[str, An
     if not faults and not any(count is not None and count.links is not None for count in counted):
         return None
     links = [
-        LinkCounts(int(sender), count.agent, {key: link[key] for key in link if key != "lost_first"})
+        LinkCounts(int(sender), count.agent, link.counts)
         for count in counted
         if count is not None
         for sender, link in (count.links or {}).items()

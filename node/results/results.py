@@ -76,7 +76,7 @@ class LinkCounts:
 
     sender: int
     receiver: int
-    counts: Mapping[str, Any]
+    counts: Mapping[str, int]
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:

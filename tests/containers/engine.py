@@ -169,7 +169,7 @@ def test_pauses_and_cut_links_lose_messages_and_nothing_else(project: Callable[.
     folder = run.fetched()
     missing = {agent: final(folder, agent)["missing"] for agent in range(5)}
     assert all(final(folder, agent)["sent"] == 200 for agent in range(5))
-    print(f"after pause and cut: missing {missing}, repeats {[final(folder, a)['repeats_heard'] for a in range(5)]}")
+    print(f"after pause and cut: missing {missing}, repeats {[final(folder, a)['repeats_received'] for a in range(5)]}")
 
 
 SYNCHRONOUS: dict[str, dict[str, Any]] = {
