@@ -34,6 +34,21 @@ class WholeCaptureVerdict(CaptureVerdict):
     silent: list[int]
 
 
+class EavesdropperVerdict(TypedDict):
+    """What an eavesdropper prints at its end, once its log is closed. ``redrawn`` has (agent, index) pairs."""
+
+    capture: CaptureFigures
+    ended: str
+    frames: int
+    refused: dict[str, int]
+    redrawn: list[list[int]]
+    backwards: list[int]
+    silent: list[int]
+    oversized: int
+    chain: str
+    failure: str | None
+
+
 class BrokenChain(TypedDict):
     """Frames that are not those that the checkpoint after them was made from."""
 

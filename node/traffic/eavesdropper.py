@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from node.exit_codes import ExitCode
 from node.faults.log import Fault, read_faults
@@ -31,6 +31,7 @@ from node.sockets.ear import Ear
 from node.sockets.names import NamedEndpoints
 from node.traffic.attachments import run_attachments
 from node.traffic.completeness import Capture, CaptureCounter
+from node.traffic.documents import EavesdropperVerdict
 from node.traffic.format import TrafficLogError
 from node.traffic.run_logs import frames_of, logs_of, next_log
 from node.traffic.writer import TrafficLogWriter
@@ -74,7 +75,7 @@ class Outcome:
         """Whether everything that was sent is in the log."""
         return self.capture.complete and self.failure is None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> EavesdropperVerdict:
         """Return one document for the process that started the eavesdropper."""
         capture = self.capture
         return {

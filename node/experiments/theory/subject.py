@@ -7,11 +7,10 @@ Rules that hold here:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from coordinator_free.agent import Setting
 from coordinator_free.problem.objective import LocalProblem
@@ -82,13 +81,6 @@ class Subject:
         return (
             self.played if self.run is None else tuple(release for _, release in releases_of(self.run.folder).values())
         )
-
-    @cached_property
-    def results(self) -> Mapping[str, Any] | None:
-        """The document ``results.json`` of a run; None where there is none."""
-        from node.folder.manifest import read_json
-
-        return None if self.run is None else read_json(self.run.folder / "results.json") or None
 
     @property
     def _prepared(self) -> Preparation:
