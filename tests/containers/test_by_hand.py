@@ -160,7 +160,7 @@ def test_gathering_names_what_is_missing(tmp_path: Path) -> None:
     deal_run(load(configuration(tmp_path)), run)
     hand_over(run, parts)
     assert not ended(parts, 3, eavesdropper=False)
-    assert [failure.process for failure in failures(parts, 3)] == ["agent-0000", "agent-0001", "agent-0002"]
+    assert [failure.process for failure in failures(run, parts)] == ["agent-0000", "agent-0001", "agent-0002"]
     (parts / "agent-0001" / "shards" / "agent-0001.npz").unlink()
     with pytest.raises(PartsError, match=r"agent-0001\.npz is missing"):
         gather(run, parts)

@@ -178,7 +178,7 @@ def test_an_agent_that_is_restored_from_a_backup_during_the_run_releases_nothing
         watch = cluster.watch()
     finally:
         cluster.close()
-    assert watch.failures[-1]["status"] == ExitCode.LEDGER
+    assert watch.failures[-1].status == ExitCode.LEDGER
     assert "this ledger is an old copy" in watch.failures[-1].words
     assert final(folder, AGENT)["sent"] == 0
     found = verify_log(folder / "traffic.mcap")

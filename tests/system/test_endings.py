@@ -66,7 +66,7 @@ def test_a_zygote_that_cannot_note_an_end_goes_on(tmp_path: Path) -> None:
     resource.prlimit(cluster.zygote_pid, resource.RLIMIT_FSIZE, (0, 0))
     os.kill(cluster.alive[0], signal.SIGKILL)
     watch = cluster.watch(until=lambda progress: bool(progress.failures))
-    assert [failed["who"] for failed in watch.failures] == ["agent-0000"]
+    assert [failed.process for failed in watch.failures] == ["agent-0000"]
     assert failures_of(folder) == []
     assert running_zygote(folder) is not None
     cluster.stop()

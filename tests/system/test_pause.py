@@ -156,7 +156,7 @@ def test_a_restarted_agent_waits_for_a_paused_neighbour_until_network_deadline(
         assert verify(folder).ok
     else:
         [failure] = watch.failures
-        assert failure["who"] == f"agent-{restarted:04d}"
+        assert failure.process == f"agent-{restarted:04d}"
         words = failure.last_words[0]
         assert words.startswith(f"not ready after network.deadline = {deadline:g} s: ")
         assert paused in named(words, "nothing received from")

@@ -70,9 +70,9 @@ def test_the_others_finish_without_an_agent_that_is_killed(tmp_path: Path) -> No
     folder = tmp_path / "killed"
     watch = ran(folder, {**admm(linger=5.0), "event": [{"at": 0.5, "fault": "kill", "target": "one"}]})
     [failure] = watch.failures
-    assert failure["status"] == -signal.SIGKILL
+    assert failure.status == -signal.SIGKILL
     [killed] = read_faults(folder)[0]["agents"]
-    assert failure["who"] == f"agent-{killed:04d}"
+    assert failure.process == f"agent-{killed:04d}"
     assert all(final(folder, j)["sent"] == ROUNDS for j in range(AGENTS) if j != killed)
     last = max(index for sender, index in releases(folder) if sender == killed)
     assert last < ROUNDS - 1
