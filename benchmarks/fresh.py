@@ -151,17 +151,21 @@ def written(name: str, folder: Path, seed: int) -> dict[str, Any]:
 
 
 def descended(agents: list[Agent]) -> None:
-    """Let the agents take all steps, each average made in one place as a flood makes it."""
+    """Let the agents take all steps, each average made in one place as a flood or a masked sum makes it."""
     party = [agent for agent in agents if isinstance(agent, GradientDescent)]
+    masked = party[0]._kind == "masked-sum"
     for stage in range(party[0].stages(party[0]._setting.updates)):
         vectors = []
         for agent in party:
+            if masked:  # the agent's part of the sum, with its part of the noise; masks cancel to the last bit
+                vectors.append(agent._hidden(stage))
+                continue
             value, noise = agent._contribution(stage)
             if noise is not None:
                 noise = agent._mechanism(stage, agent._moved.at(agent._iterate))
                 value = noise.perturb(value, Stream(agent._secret(stage), stage))
             vectors.append(value)
-        average = party[0]._shares @ np.stack(vectors)
+        average = np.sum(vectors, axis=0) if masked else party[0]._shares @ np.stack(vectors)
         for agent in party:
             agent._apply(stage, average)
 

@@ -11,7 +11,7 @@ graph and noise. Differences are paired by seed and come with their 95% interval
 "worse" is the share of schools whose loss on held-out pupils grows by more than 1%, "surely" the share where it grows
 by more than twice its standard error over these pupils. Equal models would give 2.5%.
 
-Without masked sums the descent is that of the agents, average by average, without the messages that spread them.
+The descent is that of the agents, average by average, without the messages that spread them.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def one_seed(seed: int, options: argparse.Namespace) -> dict[str, dict[str, floa
             if options.proposed:
                 made = twin_runs.configured(COMMON, common(epsilon, masked) | dict(propose(made).settings), seed)
             name = f"epsilon {epsilon:g}{', masked sums' if masked else ''}"
-            row |= _private(name, made, others, masked)
+            row |= _private(name, made, others)
     for epsilon in (2.0, 1.0) if options.descent else ():
         made = twin_runs.configured(BASE, {**DESCENT, "privacy.epsilon": epsilon}, seed)
         finishes = twin_runs.run(made, twin_runs.agents_of(made)).finishes
@@ -136,13 +136,10 @@ def _all(finishes: Sequence[FloatArray | None]) -> FloatArray:
     return np.stack([finish for finish in finishes if finish is not None])
 
 
-def _private(name: str, made: Preparation, others: FloatArray, masked: bool) -> dict[str, dict[str, float]]:
+def _private(name: str, made: Preparation, others: FloatArray) -> dict[str, dict[str, float]]:
     agents = twin_runs.agents_of(made)
-    if masked:
-        finishes = twin_runs.run(made, agents).finishes
-    else:
-        descended(agents)
-        finishes = [agent.finish() for agent in agents]
+    descended(agents)
+    finishes = [agent.finish() for agent in agents]
     return {
         f"{name}: common part": judged(made, np.stack([agent.model for agent in agents]), others),
         f"{name}: own part": judged(made, _all(finishes), others),
