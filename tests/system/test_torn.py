@@ -12,10 +12,12 @@ import pytest
 from coordinator_free.release import Release
 from node.audit.verify import verify
 from node.exit_codes import ExitCode
+from node.folder.journal import read_journal
 from node.folder.ledger import LedgerFile
 from node.folder.shard import read_rows
 from node.folder.spending import spent
 from node.places import agent_folder, shard_path
+from node.wire import decode
 from node.worlds import launcher
 from tests.helpers.clusters import dealt, final, said
 from tests.helpers.misbehaving_networks import admm, in_twin
@@ -72,8 +74,12 @@ def test_a_release_that_may_have_been_sent_is_not_made_again_with_other_noise(tm
         cluster.watch(until=lambda progress: progress.sent > 60)
         os.kill(cluster.alive[3], signal.SIGKILL)
         cluster.watch(until=lambda _: 3 not in cluster.alive)
-        *lines, last = ledger.read_bytes().splitlines(keepends=True)
-        ledger.write_bytes(b"".join(lines) + last[:-2] + b"?\n")  # whole, sent, and damaged afterwards
+        sent = [decode(parts) for _, parts in read_journal(agent_folder(folder, 3) / "journal.bin")]
+        newest = max(m.index for m in sent if isinstance(m, Release))
+        lines = ledger.read_bytes().splitlines(keepends=True)
+        record = next(k for k, line in enumerate(lines) if f'"last":{newest},'.encode() in line)
+        # Whole, sent, and damaged afterwards. A record after it was not sent: the agent was killed before.
+        ledger.write_bytes(b"".join(lines[:record]) + lines[record][:-2] + b"?\n")
         cluster.restart(3)
         watch = cluster.watch(until=lambda _: 3 not in cluster.alive)
     finally:
