@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from pathlib import Path
 
@@ -11,34 +10,12 @@ import pytest
 from node.configuration.reading import from_table
 from node.worlds import launcher, steps
 from tests.helpers.clusters import table
+from tests.helpers.memory import memory_holds
 
 pytestmark = pytest.mark.processes
 
 CANARY = 0.123456789012345678
 OWNER = 3
-
-
-def memory_holds(pid: int, pattern: bytes) -> bool:
-    """Whether a process has these bytes anywhere in what it may read of its own memory."""
-    of = Path(f"/proc/{pid}")
-    with (of / "maps").open() as maps, (of / "mem").open("rb", buffering=0) as memory:
-        for line in maps:
-            match = re.match(r"([0-9a-f]+)-([0-9a-f]+) r", line)
-            if match is None or "[vvar" in line or "[vsyscall" in line:
-                continue
-            start, end = (int(text, 16) for text in match.groups())
-            try:
-                memory.seek(start)
-                while start < end:
-                    block = memory.read(min(1 << 24, end - start))
-                    if not block:
-                        break
-                    if pattern in block:
-                        return True
-                    start += len(block)
-            except OSError:
-                continue
-    return False
 
 
 def test_a_canary_is_found_in_its_owner_and_in_nobody_else(tmp_path: Path) -> None:
