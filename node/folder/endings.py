@@ -82,8 +82,13 @@ def failure(folder: Path, process: int | str, status: int | None) -> Failure | N
         return Failure(agent_name(process), status, tuple(_agents_words(folder, process) or [ending(status)]))
     if status == CAPTURE_INCOMPLETE or (status is not None and status < 0 and _log_closed(folder)):
         return None
+    return Failure(process, status, (eavesdroppers_end(folder, status),))
+
+
+def eavesdroppers_end(folder: Path, status: int | None) -> str:
+    """Return in words how the eavesdropper of ``folder`` ended before it was told to, also where it did not fail."""
     words = [] if status is None or status < 0 else _last_lines(folder / "eavesdropper.log", 1)
-    return Failure(process, status, tuple(words or [ending(status)]))
+    return words[0] if words else ending(status)
 
 
 def failures_of(folder: Path, expected: Iterable[int] = ()) -> list[Failure]:

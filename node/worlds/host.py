@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -34,8 +33,8 @@ from node.worlds.limits import check_limits
 from node.worlds.orphan import end_left, running_zygote, stop_run
 from node.worlds.progress import Progress
 
-MOST_STARTS = 4
-"""How often an agent is started in the life of one host process: once, and again after a signal killed it."""
+RESTARTS = 3
+"""So often an agent that a signal killed is started again in the life of one host process."""
 LISTENING = 30.0
 """Seconds without any agent after which the eavesdropper ends with an incomplete capture: a host may come back."""
 LOOK = 0.5
@@ -120,15 +119,11 @@ class Host:
             first_port=self._port,
             listening=LISTENING,
         )
-        starts: Counter[int] = Counter(self.share.agents)
 
         def look(progress: Progress) -> None:
             self._exchange.exchange()
             show(progress)
-            for agent in cluster.killed():
-                if starts[agent] < MOST_STARTS:
-                    starts[agent] += 1
-                    cluster.restart(agent)
+            cluster.restart_killed(RESTARTS)
 
         try:
             cluster.start(without=frozenset(self.share.agents) - self.unfinished)

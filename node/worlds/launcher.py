@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -83,6 +84,7 @@ class Cluster:
         """Releases of all agents together."""
         self._alive: dict[int | str, int] = {}
         self._starting: set[int] = set()
+        self._restarts: Counter[int] = Counter()
         self._ended: dict[int | str, int] = {}
         self._received = b""
         self._watch = Watch()
@@ -151,9 +153,14 @@ class Cluster:
         port = self._first_port and self._first_port + self._own.index(agent)
         return f"tcp://{self._configuration.network.host}:{port}"
 
-    def killed(self) -> list[int]:
-        """The agents that a signal ended."""
-        return [agent for agent, status in self._ended.items() if isinstance(agent, int) and status < 0]
+    def restart_killed(self, most: int) -> list[int]:
+        """Start the agents again that a signal ended, each ``most`` times at most; returns them."""
+        killed = [agent for agent, status in self._ended.items() if isinstance(agent, int) and status < 0]
+        again = [agent for agent in killed if self._restarts[agent] < most]
+        for agent in again:
+            self._restarts[agent] += 1
+            self.restart(agent)
+        return again
 
     def _command(self, *commands: dict[str, object]) -> None:
         # All in one send: a socket holds only some hundred small messages, and the zygote answers each start.

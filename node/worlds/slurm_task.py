@@ -7,6 +7,7 @@ Rules that hold here:
 - Agents go on from their ledgers. A ledger is held by one process at a time, so a task waits until the processes of an
   earlier start have let go.
 - SIGTERM (a job that is cancelled, preempted or requeued) ends the agents as a stop does.
+- Agents wait for their eavesdropper before they release. If it ends before they are ready, the task ends them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from node.configuration.reading import load_dealt
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
 from node.exit_codes import ExitCode
-from node.folder.endings import failure_lines, failures_of
+from node.folder.endings import eavesdroppers_end, failure_lines, failures_of
 from node.folder.keys import EAVESDROPPER_KEY, PUBLIC_KEYS
 from node.folder.ledger import is_held
 from node.folder.manifest import read_manifest
@@ -96,28 +97,30 @@ class Task:
         self.own = place.share(self._manifest.agents)
         self._air = parts / "endpoints" / place.start
         self.folder = parts / f"node-{place.rank}"
+        self._eavesdroppers_part = parts / f"{EAVESDROPPER}-{place.rank}"
         dealt = load_dealt(run / "config.toml")
         self._eavesdrops = dealt.eavesdropper.enabled
         self._configuration = _for_this_node(dealt, place.address)
         self._public = [run / name for name in PUBLIC] + [p for p in (run / PUBLIC_KEYS,) if p.exists()]
-        self._restarts: dict[int, int] = {}
+        self._eavesdropper: subprocess.Popen[bytes] | None = None
+        self._eavesdroppers_end = ""
         self._shown = 0.0
 
     def run(self, stop: Callable[[], bool]) -> ExitCode:
         """Start the agents and see them to their end, or stop them."""
         self._await_ledgers()
         self._prepare()
-        eavesdropper = self._start_eavesdropper() if self._eavesdrops else None
-        cluster = Cluster(self.folder, self._configuration, self._manifest.agents)
+        self._eavesdropper = self._start_eavesdropper() if self._eavesdrops else None
+        cluster = Cluster(self.folder, self._configuration, self._manifest.agents, own=self.own)
         try:
-            cluster.start(without=frozenset(range(self._manifest.agents)) - frozenset(self.own))
+            cluster.start()
             stopped = self._watch(cluster, stop)
         except BaseException:
             cluster.stop()
             raise
         finally:
-            if eavesdropper is not None:
-                _see_out(eavesdropper)
+            if self._eavesdropper is not None:
+                _see_out(self._eavesdropper)
         if stopped:
             return ExitCode.FAILED
         failed = failures_of(self.folder, self.own)
@@ -127,15 +130,14 @@ class Task:
 
     def _watch(self, cluster: Cluster, stop: Callable[[], bool]) -> bool:
         """Watch the agents until all have ended; start those again that were killed. True if they were stopped."""
-        while True:
-            cluster.watch(self._show, until=lambda _: stop() or bool(killed(cluster.ended, self._restarts)))
-            again = [] if stop() else killed(cluster.ended, self._restarts)
-            for agent in again:
-                self._restarts[agent] = self._restarts.get(agent, 0) + 1
+
+        def look(progress: Progress) -> None:
+            self._show(progress)
+            self._look_at_eavesdropper(progress)
+            for agent in [] if stop() else cluster.restart_killed(RESTARTS):
                 self._tell(f"agent {agent} was killed, and is started again")
-                cluster.restart(agent)
-            if not again:
-                break
+
+        cluster.watch(look, until=lambda _: stop())
         if stop():
             self._tell("told to stop: the agents end, and go on from their ledgers when the job starts again")
             cluster.stop()
@@ -175,7 +177,7 @@ class Task:
         check_limits(self.folder, self._configuration)
 
     def _start_eavesdropper(self) -> subprocess.Popen[bytes]:
-        part = self._parts / f"{EAVESDROPPER}-{self._place.rank}"
+        part = self._eavesdroppers_part
         dealt = self._parts / EAVESDROPPER
         for name in (*(source.name for source in self._public), EAVESDROPPER_KEY):
             if (dealt / name).exists():
@@ -202,6 +204,17 @@ class Task:
                 start_new_session=True,
             )
 
+    def _look_at_eavesdropper(self, progress: Progress) -> None:
+        if self._eavesdropper is None or self._eavesdroppers_end or self._eavesdropper.poll() is None:
+            return
+        self._eavesdroppers_end = eavesdroppers_end(self._eavesdroppers_part, self._eavesdropper.returncode)
+        if progress.ready < len(self.own):
+            raise ConfigurationError(
+                f"node {self._place.rank}: the eavesdropper ended before the agents were ready: "
+                f"{self._eavesdroppers_end}"
+            )
+        self._tell(f"the eavesdropper ended, and records nothing more: {self._eavesdroppers_end}")
+
     def _show(self, progress: Progress) -> None:
         if time.monotonic() >= self._shown + SHOW_SECONDS:
             self._shown = time.monotonic()
@@ -209,15 +222,6 @@ class Task:
 
     def _tell(self, line: str) -> None:
         print(f"node {self._place.rank} at {self._place.address}: {line}", flush=True)
-
-
-def killed(ended: Mapping[int | str, int], restarts: Mapping[int, int]) -> list[int]:
-    """The agents that ended by SIGKILL and may be started again."""
-    return [
-        who
-        for who, status in ended.items()
-        if isinstance(who, int) and status == -signal.SIGKILL and restarts.get(who, 0) < RESTARTS
-    ]
 
 
 def _for_this_node(configuration: Configuration, address: str) -> Configuration:

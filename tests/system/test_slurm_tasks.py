@@ -29,14 +29,19 @@ class Job:
 
     def __init__(self, folder: Path) -> None:
         self.run, self.parts = folder / "run", folder / "run.parts"
-        changes = {"clock": {"rate": 20.0, "updates": 60}, "eavesdropper": {"enabled": True}}
+        # Slow enough that agent 4 is killed and back before the others have finished.
+        changes = {
+            "clock": {"rate": 8.0, "updates": 40},
+            "eavesdropper": {"enabled": True},
+            "learning": {"finish": False},
+        }
         (folder / "run.toml").write_text(toml(table(**changes)))
         dealt = answered("deal", folder / "run.toml", "--out", self.run, "--parts", self.parts)
         assert dealt.returncode == 0, dealt.stderr
         self.tasks: list[subprocess.Popen[str]] = []
 
-    def start(self, restart: int = 0) -> list[subprocess.Popen[str]]:
-        place = {"SLURM_NTASKS": str(TASKS), "SLURM_JOB_ID": "1", "SLURM_LAUNCH_NODE_IPADDR": "127.0.0.1"}
+    def start(self, restart: int = 0, tasks: int = TASKS) -> list[subprocess.Popen[str]]:
+        place = {"SLURM_NTASKS": str(tasks), "SLURM_JOB_ID": "1", "SLURM_LAUNCH_NODE_IPADDR": "127.0.0.1"}
         quiet = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "SLURM_RESTART_COUNT": str(restart)}
         started = [
             subprocess.Popen(
@@ -46,7 +51,7 @@ class Job:
                 stderr=subprocess.STDOUT,
                 text=True,
             )
-            for rank in range(TASKS)
+            for rank in range(tasks)
         ]
         self.tasks += started
         return started
@@ -114,3 +119,15 @@ def _assert_whole(job: Job) -> None:
     assert checked["redrawn"] == []
     assert checked["backwards"] == []
     assert checked["capture"]["missing"].keys() <= {"3", "4", "5"}, "only of the node whose eavesdropper was killed"
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_a_task_whose_eavesdropper_cannot_start_ends_and_says_why(job: Job) -> None:
+    (job.parts / "eavesdropper" / "manifest.json").unlink()
+    tasks = job.start(tasks=1)
+    (words,) = job.end(tasks)
+    assert tasks[0].returncode == 2, words
+    assert "node 0: the eavesdropper ended before the agents were ready: run folder" in words
+    assert "it has no manifest.json" in words
+    assert all(job.sent(agent) == 0 for agent in range(AGENTS))

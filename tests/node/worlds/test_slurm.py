@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from node.configuration.reading import from_table
 from node.configuration.refusals import ConfigurationError
 from node.worlds.slurm import batch_script
-from node.worlds.slurm_task import Place, killed
+from node.worlds.slurm_task import Place
 from tests.helpers.clusters import table
 
 TASK = {"SLURM_PROCID": "1", "SLURM_NTASKS": "3", "SLURM_JOB_ID": "17", "SLURM_LAUNCH_NODE_IPADDR": "127.0.0.1"}
@@ -77,9 +76,3 @@ def test_a_task_knows_its_place() -> None:
     for missing in TASK:
         with pytest.raises(ConfigurationError, match="not a task of Slurm"):
             Place.of({name: value for name, value in TASK.items() if name != missing})
-
-
-def test_only_a_killed_agent_is_started_again_and_not_for_ever() -> None:
-    ended: dict[int | str, int] = {0: 0, 1: -signal.SIGKILL, 2: 4, 3: -signal.SIGKILL, "eavesdropper": -signal.SIGKILL}
-    assert killed(ended, {}) == [1, 3]
-    assert killed(ended, {1: 1, 3: 2}) == [1]
