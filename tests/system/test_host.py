@@ -1,11 +1,11 @@
-"""A run on three hosts: each holds its share, restarts what was killed, and survives the loss of its own process."""
+"""Runs on several hosts: each holds its share, restarts what was killed, and survives the loss of its own process."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,109 +13,118 @@ import pytest
 
 from node.audit.verify import verify
 from node.configuration.writing import table_lines
+from node.exit_codes import ExitCode
+from node.folder.counted import read_counted
 from node.folder.ledger import LedgerFile
-from node.folder.status import read_status
 from node.places import agent_folder
 from node.results.results import read_results
 from node.worlds.orphan import running_zygote, stop_run
 from tests.helpers.clusters import table
-from tests.helpers.command import answered
+from tests.helpers.command import Answer, answered
+from tests.helpers.hosts import all_ready, finished, sent_and_received, start_host, status_of
 
-HOSTS = ("alpha", "beta", "gamma")
+HOSTS = ("alpha", "beta", "gamma", "delta")
+"""Agent 0; agents 1 and 2; agent 3; agents 4 and 5."""
 
 
 class Hosts:
-    """A dealt run in three parts, and the processes of ``sottovoce host``."""
+    """A dealt run in parts, and the processes of its hosts."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        configuration = folder / "run.toml"
-        sections = table(clock={"rate": 20.0}, network={"deadline": 600.0})
+    def __init__(self, folder: Path, names: tuple[str, ...], topology: str) -> None:
+        self.names = names
+        self.configuration = folder / "run.toml"
+        sections = table(clock={"rate": 20.0}, network={"deadline": 600.0}, topology={"kind": topology})
         lines = (line for name, section in sections.items() for line in table_lines(f"[{name}]", section))
-        configuration.write_text("\n".join(lines))
-        self.run, self.parts = folder / "run", folder / "parts"
-        given = ["--out", self.run, "--parts", self.parts, "--hosts", ",".join(HOSTS)]
-        dealt = answered("deal", configuration, *given)
+        self.configuration.write_text("\n".join(lines))
+        self.run, self.parts, self.exchange = folder / "run", folder / "parts", folder / "exchange"
+        dealt = self.deal(names)
         assert dealt.returncode == 0, dealt.stderr
 
+    def deal(self, names: tuple[str, ...]) -> Answer:
+        shares = ",".join(names)
+        return answered("deal", self.configuration, "--out", self.run, "--parts", self.parts, "--hosts", shares)
+
     def start(self, name: str) -> subprocess.Popen[str]:
-        given = ["host", str(self.parts / name), "--endpoints", str(self.folder / "air")]
-        command = [sys.executable, "-m", "node.cli", *given]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return start_host(self.parts / name, self.exchange)
 
-    def pid(self, name: str, agent: int) -> int:
-        """The process of an agent that has begun."""
-        status = read_status(agent_folder(self.parts / name, agent) / "status")
-        assert status is not None
-        return status.pid
+    def starts(self, name: str, agent: int) -> int:
+        """How often an agent has started."""
+        with LedgerFile.read(agent_folder(self.parts / name, agent) / "ledger.jsonl", None) as ledger:
+            return sum(len(ledger.starts(run)) for run in {charge.run for charge in ledger.ledger.charges})
 
-    def finished(self, *processes: subprocess.Popen[str]) -> None:
-        for process in processes:
-            words = process.communicate()[0]
-            assert process.returncode == 0, words
-
-    def collected(self) -> None:
-        """Bring the parts together: every agent finished, and made its releases as its code makes them again."""
-        done = answered("collect", self.run, "--parts", self.parts)
-        assert done.returncode == 0, done.stderr
-        capture = read_results(self.run).capture
-        assert capture is not None
-        assert capture.complete
-        assert verify(self.run).ok
+    def end(self) -> None:
+        for name in self.names:
+            stop_run(self.parts / name)
 
 
 @pytest.fixture
-def hosts(tmp_path: Path) -> Iterator[Hosts]:
-    made = Hosts(tmp_path)
+def four(tmp_path: Path) -> Iterator[Hosts]:
+    made = Hosts(tmp_path, HOSTS, "ring")
     yield made
-    for name in HOSTS:
-        stop_run(made.parts / name)
+    made.end()
 
 
-def all_ready(process: subprocess.Popen[str]) -> None:
-    """Read what a host prints until all of its agents are ready."""
-    assert process.stdout is not None
-    assert any("all ready" in line for line in process.stdout)
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Hosts]:
+    made = Hosts(tmp_path, ("alpha", "beta"), "complete")
+    yield made
+    made.end()
 
 
-def test_killed_agents_and_host_processes_cost_nothing(hosts: Hosts) -> None:
-    alpha, beta, gamma = (hosts.start(name) for name in HOSTS)
-    for process in (alpha, beta, gamma):
-        all_ready(process)
-    os.kill(hosts.pid("beta", 2), signal.SIGKILL)  # its host starts it again
-    gamma.kill()  # its agents go on
+def test_killed_agents_killed_hosts_and_stopped_hosts_cost_nothing(four: Hosts) -> None:
+    alpha, beta, gamma, delta = (four.start(name) for name in HOSTS)
+    all_ready(alpha, beta, gamma, delta)
+    os.kill(status_of(four.parts / "beta", 2).pid, signal.SIGKILL)  # its host starts it again
+    gamma.kill()  # its agent goes on
+    delta.terminate()  # ends its agents
     gamma.communicate()
-    assert running_zygote(hosts.parts / "gamma") is not None
-    again = hosts.start("gamma")  # finds them, and waits for their end
-    hosts.finished(alpha, beta, again)
-    for agent in (2, 4, 5):
-        name = "beta" if agent == 2 else "gamma"
-        with LedgerFile.read(agent_folder(hosts.parts / name, agent) / "ledger.jsonl", None) as ledger:
-            starts = sum(len(ledger.starts(run)) for run in {charge.run for charge in ledger.ledger.charges})
-        assert starts == (2 if agent == 2 else 1)
-    hosts.collected()
+    delta.communicate()
+    assert delta.returncode == 143
+    assert running_zygote(four.parts / "gamma") is not None
+    assert running_zygote(four.parts / "delta") is None
+    finished(alpha, beta, four.start("gamma"), four.start("delta"))
+    started = {"alpha": [0], "beta": [1, 2], "gamma": [3], "delta": [4, 5]}
+    counts = [four.starts(name, agent) for name, agents in started.items() for agent in agents]
+    assert counts == [1, 1, 2, 1, 2, 2]
+    done = answered("collect", four.run, "--parts", four.parts)
+    assert done.returncode == 0, done.stderr
+    capture = read_results(four.run).capture
+    assert capture is not None
+    assert capture.complete
+    assert verify(four.run).ok
 
 
-def test_a_host_that_is_stopped_goes_on_from_its_ledgers(hosts: Hosts) -> None:
-    alpha, beta, gamma = (hosts.start(name) for name in HOSTS)
-    for process in (alpha, beta, gamma):
-        all_ready(process)
-    gamma.terminate()
-    gamma.communicate()
-    assert gamma.returncode == 143
-    assert running_zygote(hosts.parts / "gamma") is None
-    hosts.finished(alpha, beta, hosts.start("gamma"))
-    hosts.collected()
+def test_a_host_that_comes_back_with_older_ledgers_is_refused(two: Hosts) -> None:
+    part = two.parts / "beta"
+    shutil.copytree(part / "agents", part.parent / "backup")
+    alpha, beta = two.start("alpha"), two.start("beta")
+    all_ready(alpha, beta)
+    sent_and_received(two.parts / "alpha", [0, 1, 2])
+    beta.terminate()
+    beta.communicate()
+    shutil.rmtree(part / "agents")
+    shutil.copytree(part.parent / "backup", part / "agents")
+    again = two.start("beta")
+    words = again.communicate()[0]
+    alpha.terminate()
+    alpha.communicate()
+    assert again.returncode == 1
+    for agent in (3, 4, 5):
+        counted = read_counted(part, agent)
+        assert counted is not None
+        assert counted.code == ExitCode.LEDGER
+        assert counted.sent == 0
+    assert "this ledger is an old copy" in words
 
 
-def test_a_part_holds_nothing_private_of_another_host(hosts: Hosts) -> None:
-    held = {name: {path.name for path in (hosts.parts / name / "agents").iterdir()} for name in HOSTS}
-    assert held["alpha"] == {"agent-0000", "agent-0001"}
-    assert held["gamma"] == {"agent-0004", "agent-0005"}
-    assert (hosts.parts / "alpha" / "eavesdropper.key").exists()
-    assert not (hosts.parts / "beta" / "eavesdropper.key").exists()
-    assert not list(hosts.run.rglob("agent-*"))
-    again = answered("deal", hosts.folder / "run.toml", "--out", hosts.run, "--parts", hosts.parts, "--hosts", "delta")
+def test_a_part_holds_nothing_private_of_another_host(two: Hosts) -> None:
+    held = {name: {path.name for path in (two.parts / name / "agents").iterdir()} for name in two.names}
+    assert held["alpha"] == {"agent-0000", "agent-0001", "agent-0002"}
+    assert held["beta"] == {"agent-0003", "agent-0004", "agent-0005"}
+    assert (two.parts / "alpha" / "eavesdropper.key").exists()
+    assert not (two.parts / "beta" / "eavesdropper.key").exists()
+    assert not list(two.run.rglob("agent-*"))
+    again = two.deal(("delta",))
     assert again.returncode == 2
     assert "was dealt in other parts" in again.stderr
 
