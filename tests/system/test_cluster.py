@@ -146,7 +146,7 @@ def test_a_killed_agent_started_again_goes_on_from_its_ledger(tmp_path: Path) ->
         watch = cluster.watch()
     finally:
         cluster.close()
-    assert {failure.status for failure in watch.failures} == {-signal.SIGKILL}
+    assert watch.failures == [], "an agent that was started again has not failed"
     releases = [m for m in said(folder) if isinstance(m, Release) and m.sender == 3]
     bodies: dict[int, bytes] = {}
     for release in releases:

@@ -46,7 +46,7 @@ def test_a_torn_round_is_said_under_its_own_index(tmp_path: Path, before: int) -
         watch = cluster.watch()
     finally:
         cluster.close()
-    assert all(failure.status == -signal.SIGKILL for failure in watch.failures)
+    assert watch.failures == []
     assert final(folder, 3)["sent"] == table["clock"]["updates"], "not one round short"
     lines = [json.loads(line[:-9]) for line in ledger.read_bytes().splitlines()]
     assert any("torn" in line for line in lines)
