@@ -4,7 +4,7 @@ Rules that hold here:
 - It never sends, and connects only to endpoints that exist.
 - Every frame is logged as received. No frame can make the loop raise.
 - The log is flushed every second. However the eavesdropper ends, the log is closed and records whether it is complete.
-- `over` decides from counts and times alone when the eavesdropper ends.
+- `node.traffic.over` decides from counts and times alone when the eavesdropper ends.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from node.traffic.attachments import run_attachments
 from node.traffic.completeness import Capture, CaptureCounter
 from node.traffic.documents import EavesdropperVerdict
 from node.traffic.format import TrafficLogError
+from node.traffic.over import Situation, over
 from node.traffic.run_logs import frames_of, logs_of, next_log
 from node.traffic.writer import TrafficLogWriter
 
@@ -45,10 +46,6 @@ BATCH: Final = 1000
 BUSY: Final = 20
 """After draining at least this many frames, sleep `NAP_SECONDS`: waking for each frame costs more than handling it."""
 NAP_SECONDS: Final = 0.002
-QUIET_SECONDS: Final = 1.0
-"""Listening ends this long after the last frame of a complete capture, even if agents are still connected."""
-GONE_SECONDS: Final = 2.0
-"""Listening ends this long after the last agent disconnected, if the capture is incomplete: an agent may come back."""
 STOP_SECONDS: Final = 1.0
 """Seconds for which a stopped eavesdropper still logs the frames that have already arrived."""
 LOOK_SECONDS: Final = 0.05
@@ -90,47 +87,6 @@ class Outcome:
             "chain": self.chain.hex(),
             "failure": self.failure,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """The facts that decide whether listening is over: counts, and times in seconds of one clock."""
-
-    doors: int
-    """Number of endpoints."""
-    unknown: int
-    """Number of endpoints whose address is not known yet."""
-    met: int
-    """Number of endpoints that were ever connected."""
-    connected: int
-    """Number of open connections."""
-    complete: bool
-    """Whether the capture is complete so far."""
-    now: float
-    frame_at: float
-    """Time of the last frame."""
-    there_at: float
-    """Last time at which any agent was connected."""
-    patience: float | None = None
-    """Seconds for which to wait for agents that are being restarted; None if no agent is restarted."""
-    resumed: bool = False
-    """Whether frames of earlier logs of the run were counted."""
-
-
-def over(at: Situation) -> str | None:
-    """Return why listening is over, or None while it goes on.
-
-    It is over when all agents connected and have disconnected, or when the capture is complete and no frame arrives.
-    With patience, not every agent needs to have connected.
-    """
-    all_came = at.unknown == 0 and at.met >= at.doors
-    gone = GONE_SECONDS if at.patience is None else at.patience
-    none_left = at.connected <= 0 and (at.complete or at.now >= at.there_at + gone)
-    if none_left and (all_came or (at.patience is not None and (at.resumed or at.met > 0))):
-        return "all agents disconnected"
-    if all_came and at.complete and at.now >= at.frame_at + QUIET_SECONDS:
-        return "complete"
-    return None
 
 
 class Eavesdropper:

@@ -18,7 +18,8 @@ import zmq
 from node.folder.status import read_overheard
 from node.sockets.agent_sockets import FixedEndpoints
 from node.traffic.completeness import CaptureCounter
-from node.traffic.eavesdropper import GONE_SECONDS, QUIET_SECONDS, Eavesdropper, Situation, main, over
+from node.traffic.eavesdropper import Eavesdropper, main
+from node.traffic.over import GONE_SECONDS, QUIET_SECONDS, Situation, over
 from node.traffic.reader import TrafficLogReader
 from node.traffic.writer import TrafficLogWriter
 from node.wire import EAVESDROPPER
