@@ -3,8 +3,7 @@
 Rules that hold here:
 - No release leaves the process before its charge is on disk.
 - Charges are reserved in groups, so that a fast clock does not wait for the disk; what was reserved and not sent is
-  spent all the same. A group is at most a twentieth of the budgeted releases. An agent's process reserves the next
-  group once half of one is used, and a thread brings it to the disk meanwhile.
+  spent all the same. A group is at most a twentieth of the budgeted releases.
 - A charge of one release names the noise that it was made with. A group is charged before its releases are made, and
   names the largest noise that they may have; the multiplier, and so the cost, is the same.
 - Each start of a process draws a nonce from the operating system, and it is on disk before anything is drawn from it.
@@ -35,28 +34,22 @@ def start_of(ledger: LedgerFile, public: PublicNumbers) -> tuple[Start, ...]:
 class Charger:
     """The ledger of one agent in one run of at most ``releases`` releases.
 
-    With ``ahead`` the next group is reserved before it is needed.
-
     Raises `LedgerError` where the ledger has no room for what the agent means to release.
     """
 
-    def __init__(self, ledger: LedgerFile, agent: Agent, releases: int, run: bytes, *, ahead: bool = False) -> None:
+    def __init__(self, ledger: LedgerFile, agent: Agent, releases: int, run: bytes) -> None:
         self._ledger = ledger
         self._run = run.hex()
         self._agent = agent
         mechanisms = [agent.charge(index) for index in range(releases)]
         ledger.admit(self._run, mechanisms, agent.windows)
         self._plan = Plan.of(mechanisms)
-        self._releases = releases
         self._next = ledger.next_index(self._run)
-        self._on_disk = self._next
-        self._ahead = ahead
-        self._look = releases
 
     @property
     def charged(self) -> int:
-        """Indices of this run that are known to be charged on disk, from 0 up: what a receipt may name."""
-        return self._on_disk
+        """Indices of this run that are charged, from 0 up."""
+        return self._next
 
     def charge(self, index: int, **record: Any) -> None:
         """Return once release ``index`` is charged on disk. Raises `LedgerError`, and then nothing may be sent.
@@ -74,28 +67,7 @@ class Charger:
             if last == self._next == index:
                 mechanism = self._agent.made_with(index)
             self._ledger.reserve(self._next, last, mechanism, extra={"run": self._run, **record})
-            self._reserved(last)
-            self._on_disk = self._next
-        if index >= self._on_disk:
-            self._ledger.wait()
-            self._on_disk = self._next
-        if index >= self._look:
-            self._look_ahead()
-
-    def _reserved(self, last: int) -> None:
-        """Note what is charged up to ``last``, and at which index to look ahead: once half of it is used."""
-        count, self._next = last + 1 - self._next, last + 1
-        self._look = self._next - count // 2 if self._ahead and count > 1 else self._releases
-
-    def _look_ahead(self) -> None:
-        """Reserve the next group, unless it is one release, which is charged what it was made with."""
-        self._look = self._releases
-        if self._next >= self._releases:
-            return
-        last, mechanism = self._plan.alike(self._next)
-        if last > self._next and mechanism is not None:
-            self._ledger.reserve(self._next, last, mechanism, extra={"run": self._run}, ahead=True)
-            self._reserved(last)
+            self._next = last + 1
 
     @property
     def starts(self) -> int:

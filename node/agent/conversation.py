@@ -39,7 +39,7 @@ class Conversation:
         self.agent = agent
         self.around = around
         self.post = post
-        self.charger = Charger(ledger, agent, around.releases, around.run, ahead=True)
+        self.charger = Charger(ledger, agent, around.releases, around.run)
         self._status = StatusFile(around.folder / "status")
         self.orders = Orders()
         post.watch(self.orders.descriptor)

@@ -18,10 +18,9 @@ agent's process: releases from this index on draw from its nonce. A ledger witho
 before there were starts.
 
 Rules that hold here:
-- `LedgerFile.reserve` returns only after its line is on the disk, or, if told to, once a thread began to bring it
-  there: `LedgerFile.wait` then returns when it is. No line is written before the one before it is on the disk. If
-  writing fails, the ledger refuses everything from then on. A further charge without a mechanism is only written: a
-  run's first one says what there is to say, that the records are exposed, or that nothing of them is in what is said.
+- `LedgerFile.reserve` returns only after its line is on the disk. If writing fails, the ledger refuses everything from
+  then on. A further charge without a mechanism is only written: a run's first one says what there is to say, that the
+  records are exposed, or that nothing of them is in what is said.
 - One process holds a ledger at a time.
 - A last line that is torn or damaged counts as charged for everything that it could have covered. Any other damage is
   an error.
@@ -35,7 +34,6 @@ import fcntl
 import json
 import os
 import re
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -67,7 +65,6 @@ class LedgerFile:
         self._path = path
         self._descriptor = descriptor
         self._broken = False
-        self._sync: _Sync | None = None
         found = contents(path, b"".join(iter(lambda: os.read(descriptor, 1 << 20), b"")))
         self._plans, self._end, self._crc, self._torn = found.plans, found.end, found.crc, found.torn
         header = found.header
@@ -201,42 +198,24 @@ class LedgerFile:
         return 1 + max((int(line.get("again", line.get("last", -1))) for line in whole), default=-1)
 
     def reserve(
-        self,
-        first: int,
-        last: int,
-        mechanism: Mechanism | None,
-        *,
-        extra: Mapping[str, Any] | None = None,
-        ahead: bool = False,
+        self, first: int, last: int, mechanism: Mechanism | None, *, extra: Mapping[str, Any] | None = None
     ) -> None:
         """Charge indices ``first`` to ``last``, each ``mechanism``; returns when that is on the disk.
 
-        ``extra`` goes into the same line, whole or not at all; its ``run`` names the run. With ``ahead`` it returns
-        before: none of these indices may be released until `wait` returned. Raises `LedgerError`, and then nothing may
-        be released.
+        ``extra`` goes into the same line, whole or not at all; its ``run`` names the run. Raises `LedgerError`, and
+        then nothing may be released.
         """
         fields = dict(extra or {})
         run = str(fields.pop("run", ""))
-        self._check_whole()
+        if self._broken:
+            raise LedgerError(f"ledger {self._path}: an earlier charge could not be written; nothing more is said")
         self._settle(run)
         self.ledger.check(run, first, last, mechanism, _account)
         self._write_plan(run)
         known = any(charge.run == run and charge.mechanism is None for charge in self.ledger.charges)
-        wait = mechanism is not None or bool(fields) or not known
-        self._append(Charge(run, first, last, mechanism), fields, wait=wait and not ahead)
-        if wait and ahead:
-            self._sync = _Sync(self._descriptor)
-
-    def wait(self) -> None:
-        """Return once everything that was charged is on the disk; raises `LedgerError` if it cannot be."""
-        self._check_whole()
-        sync, self._sync = self._sync, None
-        if sync is not None and (error := sync.result()) is not None:
-            raise self._unwritten(error) from error
-
-    def _check_whole(self) -> None:
-        if self._broken:
-            raise LedgerError(f"ledger {self._path}: an earlier charge could not be written; nothing more is said")
+        self._append(
+            Charge(run, first, last, mechanism), fields, wait=mechanism is not None or bool(fields) or not known
+        )
 
     def keep(self, index: int, *, extra: Mapping[str, Any]) -> None:
         """Write down ``extra`` for ``index``, which is charged already; returns when that is on the disk.
@@ -244,7 +223,8 @@ class LedgerFile:
         Raises `LedgerError`, and then nothing may be released.
         """
         run = str(extra["run"])
-        self._check_whole()
+        if self._broken:
+            raise LedgerError(f"ledger {self._path}: an earlier charge could not be written; nothing more is said")
         if self.ledger.charged(run, index) is None:
             raise LedgerError(f"ledger {self._path}: index {index} is not charged, so nothing is kept of it")
         self._write_line({"again": index, **extra})
@@ -273,8 +253,6 @@ class LedgerFile:
     def close(self) -> None:
         """Give the ledger free for others."""
         if self._descriptor >= 0:
-            with contextlib.suppress(LedgerError):  # a charge that is not on the disk was not released
-                self.wait()
             os.close(self._descriptor)
             self._descriptor, self._broken = -1, True
 
@@ -297,17 +275,15 @@ class LedgerFile:
         self.ledger.add(charge)
 
     def _write_line(self, content: Mapping[str, Any], *, wait: bool = True) -> None:
-        self.wait()
         line, crc = line_of(content, self._crc)
         try:
             _write(self._descriptor, line, self._end, wait=wait)
         except OSError as error:
-            raise self._unwritten(error) from error
+            self._broken = True
+            raise LedgerError(
+                f"ledger {self._path} cannot be written: {error.strerror}; nothing more is said"
+            ) from error
         self._end, self._crc = self._end + len(line), crc
-
-    def _unwritten(self, error: OSError) -> LedgerError:
-        self._broken = True
-        return LedgerError(f"ledger {self._path} cannot be written: {error.strerror}; nothing more is said")
 
     def _settle(self, run: str) -> None:
         """Put whole charges in the place of a torn last line: for everything that it could have covered.
@@ -343,27 +319,6 @@ class LedgerFile:
             charges.append(Charge(run, start, last, mechanism))
             start = last + 1
         return charges
-
-
-class _Sync:
-    """One `fdatasync` in a thread."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._error: OSError | None = None
-        self._thread = threading.Thread(target=self._run, name="ledger")
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            os.fdatasync(self._descriptor)
-        except OSError as error:
-            self._error = error
-
-    def result(self) -> OSError | None:
-        """Wait for its end; returns what failed."""
-        self._thread.join()
-        return self._error
 
 
 def _account(mechanisms: Iterable[Mechanism | None], delta: float) -> float:

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -173,40 +172,6 @@ def test_a_failed_sync_silences(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.undo()
         with pytest.raises(LedgerError, match="nothing more is said"):
             ledger.reserve(0, 4, TENTH, extra={"run": "a"})
-
-
-def test_a_charge_ahead_is_on_the_disk_once_it_was_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gate, synced = threading.Event(), []
-
-    def held(descriptor: int) -> None:
-        assert gate.wait(60.0)
-        synced.append(descriptor)
-
-    with admitted(path) as ledger:
-        monkeypatch.setattr(ledger_file.os, "fdatasync", held)
-        ledger.reserve(0, 4, TENTH, extra={"run": "a"}, ahead=True)
-        assert not synced
-        gate.set()
-        ledger.wait()
-        assert len(synced) == 1
-        ledger.reserve(5, 9, TENTH, extra={"run": "a"}, ahead=True)
-        ledger.reserve(10, 14, TENTH, extra={"run": "a"})
-        assert len(synced) == 3, "no line is written before the one before it is on the disk"
-    assert charged(path) == 15
-
-
-def test_a_failed_sync_of_a_charge_ahead_silences(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(descriptor: int) -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
-    with admitted(path) as ledger:
-        monkeypatch.setattr(ledger_file.os, "fdatasync", failing)
-        ledger.reserve(0, 4, TENTH, extra={"run": "a"}, ahead=True)
-        with pytest.raises(LedgerError, match="Input/output error"):
-            ledger.wait()
-        monkeypatch.undo()
-        with pytest.raises(LedgerError, match="nothing more is said"):
-            ledger.reserve(5, 9, TENTH, extra={"run": "a"})
 
 
 def test_short_writes_are_continued(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
