@@ -12,12 +12,13 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType, TracebackType
 
 import node
+from node.exit_codes import ExitCode
 
 
 class _Folder:
@@ -101,3 +102,15 @@ def end_errors_with_one_line() -> None:
         print(one_line(error), file=sys.stderr)
 
     sys.excepthook = show
+
+
+def exit_status_of(work: Callable[[], object], *refused: type[Exception]) -> ExitCode:
+    """Do the work of a process of its own: 0, or 2 with one line on standard error for what is ``refused``."""
+    find_here()
+    end_errors_with_one_line()
+    try:
+        work()
+    except refused as error:
+        print(message_of(error), file=sys.stderr)
+        return ExitCode.BAD_INPUT
+    return ExitCode.FINISHED

@@ -248,3 +248,9 @@ def check(delta: float, confidence: float) -> None:
         raise BoundError(f"delta = {delta}: accepted: 0 <= delta < 1")
     if not 0.5 < confidence < 1.0:
         raise BoundError(f"confidence = {confidence}: accepted: above 0.5 and below 1")
+
+
+def check_scores(scores: FloatArray) -> None:
+    """Raise `BoundError` for no scores, or NaN among them."""
+    if scores.size == 0 or np.isnan(scores).any():
+        raise BoundError("scores: none, or NaN among them")

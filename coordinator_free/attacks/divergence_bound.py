@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from coordinator_free.attacks.bounds import BoundError, check
+from coordinator_free.attacks.bounds import check, check_scores
 from coordinator_free.release import FloatArray
 
 _SHARES: Final = np.geomspace(3e-4, 0.1, 8)
@@ -54,8 +54,7 @@ def sharp_bound(first: FloatArray, second: FloatArray, delta: float, confidence:
     check(delta, confidence)
     # Privacy holds in both directions, so the mean over both is at most delta too.
     ratios = np.concatenate([first, -second])
-    if ratios.size == 0 or np.isnan(ratios).any():
-        raise BoundError("scores: none, or NaN among them")
+    check_scores(ratios)
     delta, needed = max(delta, _SMALLEST_DELTA), -math.log1p(-confidence)
     if _log_wealth(ratios, 0.0, delta) < needed:
         return 0.0

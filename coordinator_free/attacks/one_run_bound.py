@@ -28,7 +28,7 @@ from typing import Final
 import numpy as np
 from scipy.stats import binom
 
-from coordinator_free.attacks.bounds import BoundError, check
+from coordinator_free.attacks.bounds import check, check_scores
 from coordinator_free.attacks.divergence_bound import sharp_bound
 from coordinator_free.release import FloatArray
 
@@ -73,8 +73,7 @@ def named_bound(scores: FloatArray, delta: float, confidence: float) -> Named:
         For no scores, NaN among them, or numbers out of range.
     """
     check(delta, confidence)
-    if scores.size == 0 or np.isnan(scores).any():
-        raise BoundError("scores: none, or NaN among them")
+    check_scores(scores)
     counts = sorted({scores.size, *(k for share in _SHARES if (k := round(share * scores.size)) >= _FEWEST)})
     # The order among equal sizes must not know which are right.
     surest = scores[np.argsort(-np.abs(scores), kind="stable")]

@@ -85,12 +85,12 @@ class Outside:
 
 
 @dataclass
-class _Heard:
+class _Logged:
     """The releases in a log by (agent, index), and all of each agent."""
 
     capture: CaptureReport
     releases: dict[tuple[int, int], Release] = field(default_factory=dict)
-    said: dict[int, list[Release]] = field(default_factory=dict)
+    sent: dict[int, list[Release]] = field(default_factory=dict)
 
     def of(self, agent: int) -> list[Release]:
         return [self.releases[key] for key in sorted(key for key in self.releases if key[0] == agent)]
@@ -123,13 +123,13 @@ def audit_log(logs: Sequence[Path], coins: Path, *, confidence: float = 0.95) ->
     readers = [TrafficLogReader(path) for path in logs]
     planted, flipped = _planted(readers[0]), read_coins(coins)
     _check_coins(planted, flipped, coins)
-    heard = _read(readers, planted)
+    logged = _read(readers, planted)
     seen = _Seen()
     if flipped.commitment != planted.commitment:
         seen.findings.append("the coins are not those whose digest the log carries")
     for numbers in planted.agents:
-        _judge(numbers, planted, flipped, heard, seen)
-    return _report(planted, heard, seen, confidence)
+        _judge(numbers, planted, flipped, logged, seen)
+    return _report(planted, logged, seen, confidence)
 
 
 def _planted(reader: TrafficLogReader) -> Planted:
@@ -150,11 +150,11 @@ def _check_coins(planted: Planted, coins: Coins, path: Path) -> None:
         raise AuditError(f"--coins {path}: {len(coins.sides)} coins; the log names {len(planted.canaries)} canaries")
 
 
-def _read(readers: Sequence[TrafficLogReader], planted: Planted) -> _Heard:
+def _read(readers: Sequence[TrafficLogReader], planted: Planted) -> _Logged:
     run = planted.agents[0].run
     counter = CaptureCounter(run, range(len(planted.agents)))
     releases: dict[tuple[int, int], Release] = {}
-    said: dict[int, list[Release]] = {}
+    sent: dict[int, list[Release]] = {}
     for reader in readers:
         for frame in reader:
             header = counter.count(frame.parts)
@@ -164,22 +164,22 @@ def _read(readers: Sequence[TrafficLogReader], planted: Planted) -> _Heard:
             assert isinstance(release, Release)
             if release.vector.size == planted.agents[release.sender].release_dimension:
                 releases.setdefault((release.sender, release.index), release)
-                said.setdefault(release.sender, []).append(release)
-    return _Heard(CaptureReport(**counter.verdict().as_results()), releases, said)
+                sent.setdefault(release.sender, []).append(release)
+    return _Logged(CaptureReport(**counter.verdict().as_results()), releases, sent)
 
 
-def _judge(numbers: PublicNumbers, planted: Planted, coins: Coins, heard: _Heard, seen: _Seen) -> None:
+def _judge(numbers: PublicNumbers, planted: Planted, coins: Coins, logged: _Logged, seen: _Seen) -> None:
     """Judge one agent: its charges, its canaries, and its noise."""
     agent = numbers.agent
     own = [(c, side) for c, side in zip(planted.canaries, coins.sides, strict=True) if c.agent == agent]
-    recorded = heard.of(agent)
+    recorded = logged.of(agent)
     if not recorded or numbers.records == 0:
         seen.notes += [f"agent {agent}: no release, so {len(own)} canaries are not judged"] if own else []
         return
-    observed = _observed(numbers, own, recorded, heard)
+    observed = _observed(numbers, own, recorded, logged)
     expected = {index: observed.code().charge(index) for index in range(numbers.releases)}
     follows = observed.code().follows_its_model
-    seen.findings += check_charges(agent, heard.said[agent], observed.account, expected, follows=follows)
+    seen.findings += check_charges(agent, logged.sent[agent], observed.account, expected, follows=follows)
     try:
         found = judge(observed, [canary for canary, _ in own], sorted({c.column for c in planted.canaries}))
     except InversionError as error:
@@ -196,7 +196,7 @@ def _judge(numbers: PublicNumbers, planted: Planted, coins: Coins, heard: _Heard
 
 
 def _observed(
-    numbers: PublicNumbers, own: Sequence[tuple[Canary, bool]], recorded: list[Release], heard: _Heard
+    numbers: PublicNumbers, own: Sequence[tuple[Canary, bool]], recorded: list[Release], logged: _Logged
 ) -> Observed:
     """The agent as an outsider knows it: with a stand-in for its records, and the charges that are due."""
     nothing = np.empty((0, numbers.dimension)), NOTHING
@@ -207,16 +207,16 @@ def _observed(
         [side for _, side in own],
     )
     make = algorithm(numbers.algorithm)
-    code = Observed(make, known, recorded, heard.releases, Account([])).code()
+    code = Observed(make, known, recorded, logged.releases, Account([])).code()
     due = [(index, code.charge(index)) for index in range(numbers.releases)]
     charges = [Charge(index, index, mechanism) for index, mechanism in due if mechanism is not None]
-    return Observed(make, known, recorded, heard.releases, Account(charges, budget=numbers.budget))
+    return Observed(make, known, recorded, logged.releases, Account(charges, budget=numbers.budget))
 
 
-def _report(planted: Planted, heard: _Heard, seen: _Seen, confidence: float) -> Outside:
+def _report(planted: Planted, logged: _Logged, seen: _Seen, confidence: float) -> Outside:
     tested = noise_tests.examine(seen.rows)
     findings = [*seen.findings, *tested.findings]
-    if not heard.capture.complete:
+    if not logged.capture.complete:
         seen.notes.append("the capture is incomplete: what is missing is not judged")
     scores, delta = np.array(seen.scores), planted.delta
     attained = float(np.mean(seen.shares)) if seen.shares else None
@@ -235,7 +235,7 @@ def _report(planted: Planted, heard: _Heard, seen: _Seen, confidence: float) -> 
         record=first.record,
         delta=delta,
         confidence=confidence,
-        capture=heard.capture,
+        capture=logged.capture,
         noise=NoiseReport(tested.ok, tested.p_value, tested.releases, tested.tests, tuple(seen.untested)),
         canaries=scores.size,
         held=seen.held,

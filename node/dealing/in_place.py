@@ -42,7 +42,7 @@ from node.folder.keys import EAVESDROPPER_KEY, PUBLIC_KEYS, key_path
 from node.folder.manifest import read_json
 from node.folder.whole import write_new, write_whole
 from node.places import EAVESDROPPER, agent_name
-from node.plug_ins import end_errors_with_one_line, find_here, message_of
+from node.plug_ins import exit_status_of
 from node.processes import end_with_parent, keep_private
 
 CARD, HELD = "card.json", "card.private.json"
@@ -184,14 +184,9 @@ def _write_keys(
 
 def main() -> int:
     """``python -m node.dealing.in_place FOLDER ASSEMBLED``: prints the part; exit status 2 for bad input."""
-    find_here()
-    end_errors_with_one_line()
-    try:
-        print(deal_in_place(Path(sys.argv[1]), read_assembly(Path(sys.argv[2]))))
-    except (ValueError, OSError) as error:
-        print(message_of(error), file=sys.stderr)
-        return 2
-    return 0
+    return exit_status_of(
+        lambda: print(deal_in_place(Path(sys.argv[1]), read_assembly(Path(sys.argv[2])))), ValueError, OSError
+    )
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 Rules that hold here:
 - ``canaries.json`` is public: where canaries lie, their two values, and the public numbers of every agent, so that an
   outsider needs no shard. No digest of a shard is in it: that would confirm a guess of a record.
-- It names the digest of the coins and of 32 random bytes. So the coins cannot be chosen after the run, and nobody
-  learns them from the digest.
+- It names the digest of the coins and of 32 random bytes. So the coins cannot be chosen after the run, and the
+  digest does not give them away.
 - ``coins.json`` is mode 0600. The owner of the run hands it out when the run is over.
 """
 

@@ -23,7 +23,7 @@ from node.folder.run import read_final
 from node.folder.shard import Rows, read_rows, setting
 from node.folder.whole import write_whole
 from node.places import shard_path
-from node.plug_ins import end_errors_with_one_line, find_here, message_of
+from node.plug_ins import exit_status_of
 from node.processes import end_with_parent, keep_private
 
 SCORES = "scores.json"
@@ -70,14 +70,7 @@ def _score(judge: Loss, rows: Rows, model: FloatArray | None) -> float | None:
 
 def main() -> int:
     """``python -m node.results.host_scores FOLDER``: exit status 2 if the folder holds no host's part."""
-    find_here()
-    end_errors_with_one_line()
-    try:
-        score_host(Path(sys.argv[1]))
-    except (ValueError, OSError) as error:
-        print(message_of(error), file=sys.stderr)
-        return 2
-    return 0
+    return exit_status_of(lambda: score_host(Path(sys.argv[1])), ValueError, OSError)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from node.folder.shard import Rows
 from node.folder.spending import spent
 from node.folder.tables import parquet
 from node.folder.whole import write_whole
-from node.plug_ins import end_errors_with_one_line, find_here, message_of
+from node.plug_ins import exit_status_of
 from node.processes import keep_private
 from node.results.attempts import Attempts
 from node.results.details import Details, write_details
@@ -192,14 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m node.results.scoring")
     parser.add_argument("folder", type=Path)
     options = parser.parse_args(arguments)
-    find_here()
-    end_errors_with_one_line()
-    try:
-        score(options.folder)
-    except ValueError as error:
-        print(message_of(error), file=sys.stderr)
-        return 2
-    return 0
+    return exit_status_of(lambda: score(options.folder), ValueError)
 
 
 if __name__ == "__main__":

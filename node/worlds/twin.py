@@ -32,7 +32,7 @@ from node.folder.run import read_run
 from node.folder.shard import read_secret, setting
 from node.hello import Hello
 from node.places import agent_folder
-from node.plug_ins import end_errors_with_one_line, find_here, message_of
+from node.plug_ins import exit_status_of
 from node.processes import keep_private
 from node.traffic.attachments import run_attachments
 from node.traffic.writer import TrafficLogWriter
@@ -211,14 +211,7 @@ def _fault(name: str, at: float, agents: Sequence[int]) -> Fault:
 
 def main() -> int:
     """``python -m node.worlds.twin FOLDER``; exit status 2 with one line for bad input."""
-    find_here()
-    end_errors_with_one_line()
-    try:
-        run_twin(Path(sys.argv[1]))
-    except ValueError as error:
-        print(message_of(error), file=sys.stderr)
-        return ExitCode.BAD_INPUT
-    return ExitCode.FINISHED
+    return exit_status_of(lambda: run_twin(Path(sys.argv[1])), ValueError)
 
 
 if __name__ == "__main__":

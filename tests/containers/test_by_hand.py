@@ -169,7 +169,7 @@ def test_gathering_names_what_is_missing(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.processes
 def test_hosts_learn_and_what_they_leave_verifies(tmp_path: Path, started: list[subprocess.Popen[str]]) -> None:
-    # Clocks of the hosts differ by minutes: nothing depends on them. An eavesdropper of its own hears agent 2.
+    # Clocks of the hosts differ by minutes: nothing depends on them. An eavesdropper of its own records agent 2.
     hosts = Hosts(tmp_path, started)
     places = [tmp_path / "ear-0", tmp_path / "ear-1"]
     listeners = [hosts.eavesdropper_of([0, 1], places[0]), hosts.eavesdropper_of([2], places[1], clock=3.0)]
