@@ -18,7 +18,6 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 
 import node
-from node.exit_codes import ExitCode
 
 
 class _Folder:
@@ -104,7 +103,7 @@ def end_errors_with_one_line() -> None:
     sys.excepthook = show
 
 
-def exit_status_of(work: Callable[[], object], *refused: type[Exception]) -> ExitCode:
+def exit_status_of(work: Callable[[], object], *refused: type[Exception]) -> int:
     """Do the work of a process of its own: 0, or 2 with one line on standard error for what is ``refused``."""
     find_here()
     end_errors_with_one_line()
@@ -112,5 +111,5 @@ def exit_status_of(work: Callable[[], object], *refused: type[Exception]) -> Exi
         work()
     except refused as error:
         print(message_of(error), file=sys.stderr)
-        return ExitCode.BAD_INPUT
-    return ExitCode.FINISHED
+        return 2
+    return 0
