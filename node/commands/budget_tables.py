@@ -81,8 +81,8 @@ def _show_arrivals(arrivals: Arrivals, console: Console) -> None:
         soft_wrap=True,
     )
     console.print(
-        f"a record that is there from the start is charged epsilon {_number(arrivals.epsilon_first)}, the last to "
-        f"arrive {_number(arrivals.epsilon_last)}",
+        f"the first of the records is charged epsilon {_number(arrivals.epsilon_first)}, the last to arrive "
+        f"{_number(arrivals.epsilon_last)}",
         soft_wrap=True,
     )
 

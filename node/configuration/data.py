@@ -31,7 +31,7 @@ _ANY = {"source", "seed", "arriving"}
 _SPLIT = {"registry", "agents", "split", "sizes", "ratio", "alpha", "column", "floor", "held_out"}
 _TABLE = _SPLIT | {"path", "drop", "intercept", "row_scaling"}
 _LABELS = {"label", "positive", "negative", "centring"}
-_OWN_TABLE = _TABLE | _LABELS | {"bounds", "levels", "outside", "row_bound", "record"}
+_OWN_TABLE = _TABLE | _LABELS | {"bounds", "levels", "outside", "row_bound", "record", "arriving_column"}
 _OWN_MATRIX = _OWN_TABLE - {"drop", "levels", "label"}
 
 _USED: dict[str, set[str]] = {
@@ -55,7 +55,7 @@ _USED: dict[str, set[str]] = {
     "csv": _OWN_TABLE | {"delimiter"},
     "parquet": _OWN_TABLE,
     "npz": _OWN_MATRIX,
-    "svmlight": (_OWN_MATRIX - {"column"}) | {"dimension"},
+    "svmlight": (_OWN_MATRIX - {"column", "arriving_column"}) | {"dimension"},
 }
 _NEEDED_BY_SPLIT = {"sizes": "sizes", "ratio": "ratio", "dirichlet": "alpha"}
 
@@ -122,6 +122,9 @@ class DataSection(BaseModel):
     """Share of each agent's rows kept for testing. Default 0.3; 0.2 for movielens-100k."""
     arriving: float | None = Field(default=None, gt=0, lt=1)
     """Share of each agent's training records that arrive during the run, one by one, evenly over the updates."""
+    arriving_column: str | None = None
+    """Column that says when each record arrives: the first update that may use it, a whole number (csv, parquet, npz).
+    It is public, and no feature."""
     test: Literal["held-out", "published"] = "held-out"
     """``published``: the test file that comes with the data, dealt evenly; nothing is held out (adult)."""
 
@@ -198,7 +201,31 @@ class DataSection(BaseModel):
         self._check_words()
         self._check_centring()
         self._check_split()
+        self._check_arrivals()
         return self
+
+    @property
+    def records_arrive(self) -> bool:
+        """Whether records arrive during the run."""
+        return self.arriving is not None or self.arriving_column is not None
+
+    def _check_arrivals(self) -> None:
+        """Raise ValueError for two rules of arrival, and for a column of arrivals that is something else too."""
+        name = self.arriving_column
+        if name is None:
+            return
+        if self.arriving is not None:
+            raise ValueError(
+                f"data.arriving is {self.arriving:g} and data.arriving_column {name!r}: one of them says which records "
+                "arrive during the run; leave the other one out"
+            )
+        uses = {"label": (self.label or "y",), "column": (self.column,), "drop": self.drop, "bounds": self.bounds}
+        for key, names in {**uses, "levels": self.levels}.items():
+            if name in names:
+                raise ValueError(
+                    f"data.arriving_column is {name!r}, which is in data.{key} too: the column says when records "
+                    "arrive, and is nothing else"
+                )
 
     @property
     def middle(self) -> float:

@@ -201,9 +201,11 @@ def _members_can_change(c: Configuration) -> str | None:
 
 
 def _records_can_arrive(c: Configuration) -> str | None:
-    if c.data.arriving is None:
+    if not c.data.records_arrive:
         return None
-    asked = f"data.arriving = {c.data.arriving:g}"
+    share, column = c.data.arriving, c.data.arriving_column
+    name, asked = ("arriving_column", repr(column)) if share is None else ("arriving", f"{share:g}")
+    asked = f"data.{name} = {asked}"
     if not algorithm(c.learning.algorithm).takes_arrivals:
         able = ", ".join(f'"{name}"' for name in KNOWN if algorithm(name).takes_arrivals)
         return (
@@ -219,13 +221,13 @@ def _records_can_arrive(c: Configuration) -> str | None:
     if c.learning.get("start") == "local":
         return f'{asked}: learning.start = "local" is made of all records before they arrive; use "zero"'
     if c.clock.updates < 2:
-        return f"clock.updates = {c.clock.updates}: with data.arriving at least 2, so that a record can arrive later"
+        return f"clock.updates = {c.clock.updates}: with data.{name} at least 2, so that a record can arrive later"
     return None
 
 
 def _uses_fit(c: Configuration) -> str | None:
     uses, updates = c.privacy.uses, c.clock.updates
-    if uses is None or c.data.arriving is None or not c.private:
+    if uses is None or not c.data.records_arrive or not c.private:
         return None
     if uses > updates:
         return f"privacy.uses = {uses}: an agent makes clock.updates = {updates} releases; accepted are 1 to {updates}"

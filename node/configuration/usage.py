@@ -82,8 +82,8 @@ def _privacy(c: Configuration) -> dict[str, str]:
         found = {"allocation": why, "r": why}
     elif privacy.allocation == "uniform":
         found = {"r": 'privacy.allocation = "uniform" has no rate'}
-    if c.data.arriving is None:
-        found["uses"] = "without data.arriving every record is used from the start to the end"
+    if not c.data.records_arrive:
+        found["uses"] = "without data.arriving or data.arriving_column every record is used from the start to the end"
     if len(chosen.observers) < 2:
         able = ", ".join(name for name in KNOWN if len(algorithm(name).observers) > 1)
         found["observer"] = f"every listener sees each release of {chosen.name} (used by {able})"

@@ -123,8 +123,8 @@ def encode(table: Mapping[str, Cells], plan: Plan, *, intercept: bool, first_row
     return Encoded(np.hstack(blocks), tuple(features), len(plan) + intercept, bounded)
 
 
-def numbers(name: str, cells: Cells, first_row: int = 1) -> FloatArray:
-    """The cells as finite float64.
+def numbers(name: str, cells: Cells, first_row: int = 1, remedy: str | None = None) -> FloatArray:
+    """The cells as finite float64; ``remedy`` says what is accepted where a feature's remedy would mislead.
 
     Raises
     ------
@@ -134,11 +134,14 @@ def numbers(name: str, cells: Cells, first_row: int = 1) -> FloatArray:
     try:
         values = np.array(cells, dtype=np.float64)
     except (TypeError, ValueError):
-        values = np.array([_number(name, cell, first_row + i) for i, cell in enumerate(cells)])
+        values = np.array([_number(name, cell, first_row + i, remedy) for i, cell in enumerate(cells)])
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
         i = int(bad[0])
-        raise DataError(f"row {first_row + i}, column {name!r}: {values[i]} is not a finite number")
+        raise DataError(
+            f"row {first_row + i}, column {name!r}: {values[i]} is not a finite number"
+            + (f"; {remedy}" if remedy else "")
+        )
     return values
 
 
@@ -153,15 +156,15 @@ def inside(name: str, values: FloatArray, low: float, high: float, first_row: in
         )
 
 
-def _number(name: str, cell: object, row: int) -> float:
+def _number(name: str, cell: object, row: int, remedy: str | None) -> float:
     if cell == "":
         raise DataError(f"row {row}, column {name!r}: '' is no number; fill the missing value in, or leave the row out")
     try:
         return float(cell)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise DataError(
-            f"row {row}, column {name!r}: {str(cell)!r} is no number; list its values in data.levels, "
-            "or put it in data.drop"
+            f"row {row}, column {name!r}: {str(cell)!r} is no number; "
+            + (remedy or "list its values in data.levels, or put it in data.drop")
         ) from None
 
 

@@ -12,10 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse
 
 from coordinator_free.release import FloatArray
 from node.data.records import Sources
+
+Updates = npt.NDArray[np.int64]
+"""Numbers of updates, one a record."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +30,8 @@ class Shard:
     y: FloatArray
     x_test: FloatArray
     y_test: FloatArray
+    arrivals: Updates | None = None
+    """The first update that may use each training row (m,), where the source says so: public."""
 
     def __post_init__(self) -> None:
         for name in ("x", "y", "x_test", "y_test"):

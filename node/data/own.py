@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from node.configuration.data import DataSection
 from node.data.columns import Cells, Number, Plan, Words, check_rows, encode, numbers, scale_rows
@@ -26,6 +27,8 @@ from node.data.table import Table
 
 _LABEL = "y"
 _MOST_CELLS = 500_000_000
+_LAST = 2**53
+"""No update has a larger number: beyond it float64 has no whole numbers one apart."""
 
 
 def load(section: DataSection, *, private: bool, norm: str) -> Table:
@@ -36,7 +39,7 @@ def load(section: DataSection, *, private: bool, norm: str) -> Table:
     elif section.source == "parquet":
         columns = _parquet(path)
     elif section.source == "npz":
-        columns = _npz(path, section.column)
+        columns = _npz(path, section.column, section.arriving_column)
     else:
         columns = _svmlight(path, section.dimension, private)
     label = section.label or _LABEL
@@ -45,10 +48,11 @@ def load(section: DataSection, *, private: bool, norm: str) -> Table:
     _known(columns, [name for name in section.bounds if name != "*"], "data.bounds")
     _known(columns, [label], "data.label")
     _known(columns, filter(None, [section.column]), "data.column")
+    _known(columns, filter(None, [section.arriving_column]), "data.arriving_column")
 
     if label in section.levels:
         raise DataError(f"data.levels: column {label!r} is the label; its values go in data.positive and data.negative")
-    aside = {label, section.column, *section.drop}
+    aside = {label, section.column, section.arriving_column, *section.drop}
     plan = {name: _rule(name, cells, section, private) for name, cells in columns.items() if name not in aside}
     encoded = encode(columns, plan, intercept=section.intercept is not False)
     x, row_bounds = scale_rows(encoded, section.row_scaling or "public", norm)
@@ -69,7 +73,20 @@ def load(section: DataSection, *, private: bool, norm: str) -> Table:
         public_assumptions=_assumed(section, plan, labels) if private else (),
         negative=labels.negative,
         sources=columns,
+        arrivals=None if section.arriving_column is None else _updates(section.arriving_column, columns),
     )
+
+
+def _updates(name: str, columns: Mapping[str, Cells]) -> npt.NDArray[np.int64]:
+    """The first update that may use each row, as the column ``name`` states it."""
+    values = numbers(name, columns[name], remedy="an update, from 0 on, is accepted")
+    bad = np.flatnonzero((values < 0) | (values != np.floor(values)) | (values > _LAST))
+    if bad.size:
+        raise DataError(
+            f"row {bad[0] + 1}, column {name!r}: {values[bad[0]]:g} is no update of data.arriving_column; accepted are "
+            "whole numbers from 0, the first update"
+        )
+    return values.astype(np.int64)
 
 
 def _assumed(section: DataSection, plan: Plan, labels: Labels) -> tuple[str, ...]:
@@ -80,6 +97,11 @@ def _assumed(section: DataSection, plan: Plan, labels: Labels) -> tuple[str, ...
         found.append(f"{section.source}: the columns are those of the file")
     if section.column is not None and section.column not in section.levels:
         found.append(f"{section.source}: the agents are the values of column {section.column!r} that occur in the file")
+    if section.arriving_column is not None:
+        found.append(
+            f"{section.source}: when each record arrives is the value of its column {section.arriving_column!r}, and "
+            "epsilon does not cover that column"
+        )
     if labels.negative:
         found.append(f"{section.source}: the label that becomes -1, {labels.negative[0]!r}, was read from the file")
     return tuple(found)
@@ -128,8 +150,8 @@ def _parquet(path: Path) -> dict[str, Cells]:
     return out
 
 
-def _npz(path: Path, column: str | None) -> dict[str, Cells]:
-    """Arrays ``x`` (n, p), ``y`` (n,), and one more (n,) that splits, if ``column`` names it. No pickle is read."""
+def _npz(path: Path, *named: str | None) -> dict[str, Cells]:
+    """Arrays ``x`` (n, p), ``y`` (n,), and those (n,) of the columns that settings name. No pickle is read."""
     try:
         with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as data:  # a lone .npy is no NPZ
             arrays = {name: data[name] for name in data.files}
@@ -138,7 +160,7 @@ def _npz(path: Path, column: str | None) -> dict[str, Cells]:
     x, y = arrays.get("x"), arrays.get("y")
     if x is None or y is None:
         raise DataError(f"data.path: {path} holds {', '.join(arrays) or 'nothing'}; it must hold arrays x and y")
-    return _matrix(path, x, y, {} if column is None or column not in arrays else {column: arrays[column]})
+    return _matrix(path, x, y, {name: arrays[name] for name in named if name in arrays and name is not None})
 
 
 def _svmlight(path: Path, dimension: int | None, private: bool) -> dict[str, Cells]:

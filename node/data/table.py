@@ -11,7 +11,7 @@ from coordinator_free.release import FloatArray
 from node.configuration.data import DataSection
 from node.data import split
 from node.data.columns import Cells
-from node.data.dealt import Dealt, Shard, metric_of
+from node.data.dealt import Dealt, Shard, Updates, metric_of
 from node.data.labels import check_groups
 from node.data.records import Sources
 
@@ -40,6 +40,8 @@ class Table:
     """Published test rows (data.test = "published")."""
     sources: Mapping[str, Cells] | None = None
     """Every column of the source as it is, row for row with ``x``."""
+    arrivals: Updates | None = None
+    """The first update that may use each row, where a column says so; shape (n,)."""
 
 
 def deal_table(table: Table, section: DataSection, seed: int) -> Dealt:
@@ -50,7 +52,8 @@ def deal_table(table: Table, section: DataSection, seed: int) -> Dealt:
         shards, training = [], []
         for rows in parts:
             train, test = split.hold_out(rows, section.held_out_in_force, random)
-            shards.append(Shard(table.x[train], table.y[train], table.x[test], table.y[test]))
+            when = None if table.arrivals is None else table.arrivals[train]
+            shards.append(Shard(table.x[train], table.y[train], table.x[test], table.y[test], when))
             training.append(train)
     else:
         tests = split.by_sizes(len(table.y_test), split.even_sizes(len(table.y_test), len(parts)), random)

@@ -215,12 +215,12 @@ def _arrivals(plans: Mapping[int, Plan], windows: Sequence[Windows], delta: floa
     def epsilon(agent: int, window: Window) -> float:
         return total(most_used(enumerate(plans[agent]), [window]), delta).epsilon
 
-    start = [(agent, window) for agent, window in known if window[0] == 0]
+    start = sum(window[0] == 0 for _, window in known)
     return Arrivals(
-        from_the_start=len(start),
-        arriving=len(known) - len(start),
+        from_the_start=start,
+        arriving=len(known) - start,
         uses=max(last - first + 1 for _, (first, last) in known),
-        epsilon_first=epsilon(*start[0]),
+        epsilon_first=epsilon(*min(known, key=lambda one: one[1])),
         epsilon_last=epsilon(*max(known, key=lambda one: one[1])),
     )
 

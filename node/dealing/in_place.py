@@ -64,8 +64,8 @@ def check_in_place(c: Configuration) -> None:
         reason = "data.negative is needed with data.positive: one host cannot know the labels of the others"
     elif c.privacy.budgets is not None:
         reason = "privacy.budgets names agents by the rows of one place"
-    elif c.event or c.data.arriving is not None or c.audit.canaries:
-        reason = "[[event]], data.arriving and audit.canaries need one place that deals"
+    elif c.event or c.data.records_arrive or c.audit.canaries:
+        reason = "[[event]], data.arriving, data.arriving_column and audit.canaries need one place that deals"
     elif algorithm(c.learning.algorithm).signs:
         reason = f'learning.algorithm = "{c.learning.algorithm}" has signatures that one place makes known'
     elif not c.encrypted:

@@ -28,7 +28,7 @@ from node.configuration.data import unused_by_source
 from node.configuration.events import check_names
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
-from node.dealing.arrivals import arrivals
+from node.dealing.arrivals import arrivals, check_arrivals
 from node.dealing.canaries import Flipped, plant
 from node.dealing.graph import check_links, network
 from node.dealing.plan import arrangement, foreseen, multipliers, release_dimension, releases
@@ -93,8 +93,11 @@ class Preparation:
 
     def windows(self, agent: int) -> Windows:
         """For each record of the agent, the releases that may use it; empty: all of them."""
-        c, records = self.configuration, len(self.dealt.shards[agent].y)
-        return windows_of(arrivals(c, self.seed, agent, records), c.clock.updates)
+        return windows_of(self._arrivals(agent), self.configuration.clock.updates)
+
+    def _arrivals(self, agent: int) -> Mapping[str, Any]:
+        shard = self.dealt.shards[agent]
+        return arrivals(self.configuration, self.seed, agent, len(shard.y), shard.arrivals)
 
     @property
     def row_bound(self) -> float | None:
@@ -139,7 +142,7 @@ class Preparation:
         learning.update(self.arrangement.get("learning", {}))
         neighbours = self.network.neighbours(agent)
         learning.update(self.membership.learning(agent, neighbours))
-        learning.update(arrivals(c, self.seed, agent, len(rows.y)))
+        learning.update(self._arrivals(agent))
         return PublicNumbers(
             agent=agent,
             agents=self.agents,
@@ -215,6 +218,7 @@ def prepare(
         data = configuration.data.model_copy(update={"negative": dealt.negative})
         configuration = configuration.model_copy(update={"data": data})
     check_agents(len(dealt.shards))
+    check_arrivals(configuration, dealt)
     flipped = None
     if configuration.audit.canaries:
         dealt, flipped = plant(configuration, dealt, clip_in_force(configuration, dealt), seed)
@@ -356,9 +360,9 @@ def confidences(records: Sequence[int] | FloatArray) -> FloatArray:
 def longest(configuration: Configuration, dealt: Dealt, problem: LocalProblem, seed: int, agent: int) -> float:
     """The smoothness of L_i, with the largest mean loss of all times where records arrive: fewer may bend more."""
     whole = smoothness(configuration, dealt, problem)
-    if configuration.data.arriving is None or configuration.learning.smoothness not in ("data", "feature-law"):
+    if not configuration.data.records_arrive or configuration.learning.smoothness not in ("data", "feature-law"):
         return whole
-    own = arrivals(configuration, seed, agent, problem.records)
+    own = arrivals(configuration, seed, agent, problem.records, dealt.shards[agent].arrivals)
     stages = [stage.problem for stage in Arriving.of(problem, own, configuration.clock.updates).stages()]
     largest = max(smoothness(configuration, dealt, part) - 2.0 * part.regularisation for part in stages)
     return max(whole, largest + 2.0 * problem.regularisation)

@@ -82,5 +82,5 @@ def simulated(configuration: Configuration, dealt: Dealt, seed: int) -> Dealt:
     shards = []
     for shard in dealt.shards:
         model = common + OWN * size * random.normal(size=p)
-        shards.append(Shard(*drawn(shard.records, model), *drawn(len(shard.y_test), model)))
+        shards.append(Shard(*drawn(shard.records, model), *drawn(len(shard.y_test), model), shard.arrivals))
     return replace(dealt, shards=tuple(shards), sources=None)

@@ -304,5 +304,6 @@ def validation(dealt: Dealt, seed: int) -> Dealt:
         order = random.permutation(shard.records)
         held = min(round(VALIDATION * shard.records), max(0, shard.records - 1))
         test, train = np.sort(order[:held]), np.sort(order[held:])
-        shards.append(Shard(shard.x[train], shard.y[train], shard.x[test], shard.y[test]))
+        when = None if shard.arrivals is None else shard.arrivals[train]
+        shards.append(Shard(shard.x[train], shard.y[train], shard.x[test], shard.y[test], when))
     return replace(dealt, shards=tuple(shards))

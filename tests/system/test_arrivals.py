@@ -17,9 +17,14 @@ pytestmark = pytest.mark.processes
 
 
 def test_records_arrive_in_processes_as_anywhere(tmp_path: Path) -> None:
-    sections = table()
-    sections["data"] = sections["data"] | {"arriving": 0.5}
-    sections["privacy"] = sections["privacy"] | {"uses": 10}
+    """A column of the data says when; one agent has no record before update 3."""
+    sections = table(learning={"mu": 1.0}, privacy={"uses": 10})
+    rows = [
+        f"{i % 6},{i / 60},{'yes' if i % 7 < 3 else 'no'},{3 + i // 2 if i % 6 == 5 else i // 2}" for i in range(60)
+    ]
+    (tmp_path / "timed.csv").write_text("\n".join(["who,age,ill,update", *rows, ""]))
+    sections["data"] = {"source": "csv", "path": str(tmp_path / "timed.csv"), "column": "who", "label": "ill"}
+    sections["data"] |= {"positive": "yes", "negative": "no", "bounds": {"age": [0, 1]}, "arriving_column": "update"}
     assert ran(tmp_path / "run", sections).failures == []
     assert verify(tmp_path / "run").ok
     assert spent(tmp_path / "run").epsilons == pytest.approx(1.0, rel=1e-3)

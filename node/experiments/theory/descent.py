@@ -125,7 +125,7 @@ def _is_covered(subject: Subject) -> bool:
         and loss(configuration.learning.loss).convex
         and configuration.learning.get("start") != "neighbours"
         and configuration.clock.drift == 0
-        and configuration.data.arriving is None
+        and not configuration.data.records_arrive
         and not moves
         and len({(public.updates, public.budget) for public in subject.public}) == 1
     )

@@ -359,3 +359,63 @@ def test_another_delimiter(csv: Path) -> None:
     for nonsense in ("", ";;", "a", "1", '"', "\n", ".", "-"):
         with pytest.raises(ValueError, match="should be one character that no cell holds"):
             DataSection(path=str(csv), **GIVEN, delimiter=nonsense)
+
+
+TIMED = CSV.replace("\n", ",0\n").replace("ill,0", "ill,week").replace("bob,3.0,blue,no,0", "bob,3.0,blue,no,7")
+
+
+def timed(folder: Path, text: str = TIMED) -> Path:
+    path = folder / "timed.csv"
+    path.write_text(text)
+    return path
+
+
+def test_a_column_says_when_records_arrive_and_is_no_feature(tmp_path: Path, csv: Path) -> None:
+    data = dealt(timed(tmp_path), **GIVEN, arriving_column="week")
+    assert [shard.arrivals.tolist() for shard in data.shards if shard.arrivals is not None] == [[0, 0], [7, 0]]
+    assert data.features == dealt(csv, **GIVEN).features
+    assert any("'week'" in line and "epsilon does not cover" in line for line in data.public_assumptions)
+    assert data.sources is not None
+    assert "week" in data.sources.columns  # a record with another time of arrival is another record
+    assert dealt(csv, **GIVEN).shards[0].arrivals is None
+
+
+def test_arrivals_stay_with_their_training_records(tmp_path: Path) -> None:
+    """Each row's label is also its time of arrival, whatever rows are held out."""
+    path = tmp_path / "x.npz"
+    when = np.arange(20)
+    np.savez(path, x=np.full((20, 2), 0.5), y=when.astype(float), week=when)
+    for shard in dealt(path, source="npz", agents=3, held_out=0.4, row_bound=2.0, arriving_column="week").shards:
+        assert shard.arrivals is not None
+        assert shard.arrivals.tolist() == shard.y.tolist()
+        assert shard.records >= 3
+
+
+@pytest.mark.parametrize("cell", ["soon", "", "-1", "1.5", "inf", "nan", "1e300", "2026-11-30"])
+def test_a_cell_that_is_no_update_is_an_error(tmp_path: Path, cell: str) -> None:
+    said = refusal(timed(tmp_path, TIMED.replace("no,7", f"no,{cell}")), **GIVEN, arriving_column="week")
+    assert "row 2, column 'week'" in said
+    assert "data.levels" not in said
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"arriving": 0.5}, "data.arriving is 0.5 and data.arriving_column 'week'"),
+        ({"label": "week", "positive": None}, "in data.label too"),
+        ({"column": "week"}, "in data.column too"),
+        ({"drop": ("week",)}, "in data.drop too"),
+        ({"bounds": {"week": (0.0, 9.0)}}, "in data.bounds too"),
+        ({"levels": {"week": ("0", "7")}}, "in data.levels too"),
+        ({"source": "svmlight", "dimension": 2}, "is not used by data.source = 'svmlight'"),
+    ],
+)
+def test_a_column_of_arrivals_is_nothing_else(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+    given = {**GIVEN, "arriving_column": "week", **change}
+    if given["source"] == "svmlight":
+        given = {key: given[key] for key in ("source", "arriving_column", "dimension")} | {"agents": 2}
+    with pytest.raises(ValueError, match=re.escape(words)):
+        DataSection(path=str(timed(tmp_path)), **given)
+    with pytest.raises(DataError, match=r"data\.arriving_column names column 'weak'.*nearest is 'week'"):
+        dealt(timed(tmp_path), **GIVEN, arriving_column="weak")

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from coordinator_free.privacy.accounting import total
+from node.audit.verify import verify
 from node.configuration.reading import from_table
+from node.configuration.refusals import ConfigurationError
 from node.dealing.arrivals import arrivals
 from node.dealing.bought import bought
 from node.dealing.folder import deal_run
@@ -21,8 +23,10 @@ from node.folder.registry import Registry, mechanisms_of, settle
 from node.folder.run import read_run
 from node.folder.spending import spent
 from node.places import agent_folder
+from node.worlds.twin import run_twin
 from tests.helpers import tables
 from tests.helpers.documents import conforms
+from tests.helpers.known_noise import with_known_noise
 
 UPDATES, USES = 10, 4
 
@@ -79,6 +83,48 @@ def test_budget_shows_the_record_that_is_used_most_and_the_last_to_arrive() -> N
     assert found.arrivals.uses == USES
     assert found.arrivals.epsilon_first == pytest.approx(1.0, rel=1e-3)
     assert found.arrivals.epsilon_last < 0.6
+
+
+def timed(folder: Path, last: int = UPDATES - 1, **changes: dict[str, Any]) -> dict[str, Any]:
+    """Two agents whose records arrive as a column says: those of "late" from update 2 on, the last one at ``last``."""
+    when = [0, 0, 3, 3, 9, 9, 2, 5, 5, last]
+    rows = [f"{'soon' if i < 6 else 'late'},{i / 10},{'yes' if i % 3 else 'no'},{t}" for i, t in enumerate(when)]
+    (folder / "timed.csv").write_text("\n".join(["who,age,ill,update", *rows, ""]))
+    source = {"source": "csv", "path": str(folder / "timed.csv"), "column": "who", "held_out": 0.0}
+    labels = {"label": "ill", "positive": "yes", "negative": "no", "bounds": {"age": [0.0, 1.0]}}
+    own = {**table(topology={"kind": "path"}), "data": {**source, **labels, "arriving_column": "update"}}
+    return {key: {**own.get(key, {}), **changes.get(key, {})} for key in {*own, *changes}}
+
+
+def test_a_column_decides_when_records_arrive_and_each_has_its_budget(tmp_path: Path) -> None:
+    made = prepare(from_table(timed(tmp_path)))
+    assert [made.public(agent).learning["arrivals"] for agent in range(2)] == [[2, 5, 5, 9], [0, 0, 3, 3, 9, 9]]
+    assert made.windows(0) == [(2, 5), (5, 8), (5, 8), (9, 9)]
+    found = bought(from_table(timed(tmp_path))).arrivals
+    assert found is not None
+    assert (found.from_the_start, found.arriving, found.uses) == (2, 8, USES)
+    assert found.epsilon_first == pytest.approx(1.0, rel=1e-3)
+    assert found.epsilon_last < 0.6
+
+
+def test_an_agent_may_begin_without_records_and_is_charged_nothing_until_one_arrives(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    deal_run(from_table(timed(tmp_path)), folder)
+    with_known_noise(folder)
+    run_twin(folder)
+    assert verify(folder).ok
+    with LedgerFile.read(agent_folder(folder, 0) / "ledger.jsonl", None) as ledger:
+        charged = [charge.mechanism for charge in ledger.charges() for _ in range(charge.count)]
+    assert [mechanism is None for mechanism in charged] == [True] * 2 + [False] * (UPDATES - 2)
+    assert max(spent(folder).epsilons) == pytest.approx(1.0, rel=1e-3)
+
+
+def test_a_record_after_the_last_update_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"row 10, column 'update': .* update 10 .* 0 to 9 with clock"):
+        deal_run(from_table(timed(tmp_path, last=UPDATES)), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(ConfigurationError, match=r"data\.arriving_column = 'update': .*coordinate-descent"):
+        from_table(timed(tmp_path, learning={"algorithm": "warm-start"}))
 
 
 def charge(folder: Path, releases: int) -> None:
