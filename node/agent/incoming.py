@@ -20,7 +20,6 @@ from node.agent.silence import Listening
 from node.agent.surroundings import Surroundings
 from node.hello import Hello
 from node.sockets.agent_sockets import Post
-from node.sockets.names import NamedEndpoints
 from node.wire import Done, Parts, Receiver
 
 DRAIN = 64
@@ -39,7 +38,6 @@ class Incoming:
     def __init__(self, agent: Agent, around: Surroundings, charger: Charger, post: Post) -> None:
         self._around = around
         self._post = post
-        self._names = around.endpoints if isinstance(around.endpoints, NamedEndpoints) else None
         self._shim = around.shim
         self._limit = DRAIN * max(1, len(around.neighbours))
         self.receiver = Receiver(
@@ -75,9 +73,8 @@ class Incoming:
     def receive(self) -> bool:
         """Take what arrived; True if any of it is new."""
         self.listening.look()
-        if self._names is not None:
-            while (moved := self._names.moved()) is not None:
-                self._post.follow(*moved)
+        while (moved := self._around.endpoints.moved()) is not None:
+            self._post.follow(*moved)
         frames: Sequence[Parts] = self._post.drain(self._limit)
         if self._shim is not None:
             frames = self._shim.pass_on(frames)

@@ -59,6 +59,9 @@ class GivenEndpoints:
             return None
         return endpoint if there else None
 
+    def moved(self) -> None:
+        """None: no endpoint changes."""
+
 
 def eavesdrop(
     endpoints: Annotated[

@@ -15,7 +15,8 @@ import contextlib
 import os
 import select
 import threading
-from collections import Counter
+import time
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
@@ -33,6 +34,8 @@ IPC_PATH_LIMIT = 107
 RECEIVE_QUEUE = 2000
 """Messages of one neighbour that may wait to be read; more are lost, and counted as gaps."""
 
+WATCH_SECONDS = 2.0
+"""Between two looks whether an agent has moved to another endpoint."""
 LOOK = 0.5
 """Seconds between two looks of an agent that hangs up at its open connections: a thousand may hang up together."""
 MOST_PARTS = 4
@@ -52,6 +55,9 @@ class Endpoints(Protocol):
     def lookup(self, agent: int) -> str | None:
         """The endpoint of an agent, None if it is not known yet."""
 
+    def moved(self) -> tuple[int, str] | None:
+        """An agent and its endpoint where it is not what `lookup` gave; each change once, None if there is none."""
+
 
 class FixedEndpoints:
     """Endpoints known beforehand: service names, hosts."""
@@ -63,15 +69,53 @@ class FixedEndpoints:
         """Return the endpoint, None where none was given."""
         return self._endpoints.get(agent)
 
+    def moved(self) -> None:
+        """Return None: no endpoint changes."""
+
 
 class FileEndpoints:
-    """Endpoints published as one small file per agent in a folder that all can read."""
+    """Endpoints published as one small file per agent in a folder that all can read.
+
+    An agent of another host may come back at another endpoint (`node.worlds.exchange`). The folder's time tells that a
+    file has changed, so that nothing else is read while none has.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._given: dict[int, str] = {}
+        self._moved: deque[tuple[int, str]] = deque()
+        self._look_at = 0.0
+        self._changed_ns = -1
+        self._unsure = True
 
     def lookup(self, agent: int) -> str | None:
         """Return the published endpoint, None before it is there."""
+        endpoint = self._read(agent)
+        if endpoint is not None:
+            self._given[agent] = endpoint
+        return endpoint
+
+    def moved(self) -> tuple[int, str] | None:
+        """Return an agent that `lookup` found elsewhere, and where it is now; looks every `WATCH_SECONDS`."""
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + WATCH_SECONDS
+            self._compare()
+        return self._moved.popleft() if self._moved else None
+
+    def _compare(self) -> None:
+        changed = os.stat(self._folder).st_mtime_ns  # noqa: PTH116 - as in _read
+        known, self._unsure = not self._unsure, changed != self._changed_ns
+        if known and not self._unsure:
+            return  # two changes may have one time, so the look after a change reads too
+        self._changed_ns = changed
+        for agent, before in self._given.items():
+            now = self._read(agent)
+            if now is not None and now != before:
+                self._given[agent] = now
+                self._moved.append((agent, now))
+
+    def _read(self, agent: int) -> str | None:
         # Asked by every agent for every neighbour until all are there: bare system calls are a tenth of a Path's cost.
         try:
             descriptor = os.open(self._path(agent), os.O_RDONLY | os.O_CLOEXEC)
@@ -146,7 +190,7 @@ class Post:
             for subscription in subscriptions:
                 ear.subscribe(subscription)
         self._expected = frozenset(expected)
-        self._connected: dict[str, zmq.Socket[bytes]] = {}
+        self._connected: dict[int, str] = {}
         self.listeners: set[bytes] = set()
         self.dropped: Counter[str] = Counter()
         self.settled = False
@@ -177,26 +221,26 @@ class Post:
         return bound.rstrip(b"\0").decode()
 
     def connect(self, endpoint: str, neighbour: int) -> None:
-        """Receive from ``neighbour`` there. Raises `TransportError` for an endpoint that cannot be."""
-        if endpoint not in self._connected:
-            self._connect(self._ears[None if self._admission is None else neighbour], endpoint)
-
-    def _connect(self, ear: zmq.Socket[bytes], endpoint: str) -> None:
+        """Receive from ``neighbour`` there, and no longer where it was. Raises `TransportError` for no endpoint."""
+        before = self._connected.get(neighbour)
+        if before == endpoint:
+            return
+        ear = self._ears[None if self._admission is None else neighbour]
         if endpoint.startswith("tcp:"):
             ear.ipv6 = "[" in endpoint
         try:
             ear.connect(endpoint)
         except zmq.ZMQError as error:
             raise TransportError(f"cannot connect to {endpoint}: {error.strerror or error}") from error
-        self._connected[endpoint] = ear
-
-    def follow(self, old: str, new: str) -> None:
-        """Receive at ``new`` from the neighbour that was at ``old``; do nothing where none was."""
-        ear = self._connected.pop(old, None)
-        if ear is not None:
+        self._connected[neighbour] = endpoint
+        if before is not None and (self._admission is not None or before not in self._connected.values()):
             with contextlib.suppress(zmq.ZMQError):
-                ear.disconnect(old)
-            self._connect(ear, new)
+                ear.disconnect(before)
+
+    def follow(self, neighbour: int, endpoint: str) -> None:
+        """Receive from a connected neighbour at its new endpoint; do nothing where it was not connected."""
+        if neighbour in self._connected:
+            self.connect(endpoint, neighbour)
 
     @staticmethod
     def _descriptor(socket: zmq.Socket[bytes]) -> int:

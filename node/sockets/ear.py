@@ -24,13 +24,13 @@ _MONITORED: Final = struct.Struct("=Hi")
 
 
 class Ear:
-    """A SUB socket connected to many agents. ``connected`` counts open connections, ``met`` all that ever were."""
+    """A SUB socket connected to many agents. ``met`` are the endpoints that ever were connected."""
 
     def __init__(self, keys: Keys | None, longest: int) -> None:
         self._context = zmq.Context(io_threads=1)
         self._socket = self._context.socket(zmq.SUB)
         self._keys = keys
-        self._agents: dict[str, int] = {}
+        self._connected: dict[int, str] = {}
         if keys is not None:
             self._socket.curve_publickey, self._socket.curve_secretkey = keys.public, keys.private
         configure(self._socket, longest)
@@ -39,12 +39,11 @@ class Ear:
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED)
         self._socket.subscribe(EAVESDROPPER)
         self._socket.subscribe(b"")
-        self.connected = 0
+        self._open: set[bytes] = set()
         self.met: set[bytes] = set()
 
     def connect(self, endpoint: str, agent: int) -> None:
-        """Listen to ``agent`` there. Raises `TransportError` for an endpoint that cannot be."""
-        self._agents[endpoint] = agent
+        """Listen to ``agent`` there, and no longer where it was. Raises `TransportError` for no endpoint."""
         # Key and heartbeats hold for the connections that are made from here on, so one socket can hear all agents.
         if self._keys is not None:
             self._socket.curve_serverkey = self._keys.agents[agent]
@@ -54,12 +53,13 @@ class Ear:
             self._socket.connect(endpoint)
         except zmq.ZMQError as error:
             raise TransportError(f"cannot listen at {endpoint!r}: {error.strerror or error}") from None
-
-    def follow(self, old: str, new: str) -> None:
-        """Listen at ``new`` to the agent that was at ``old``."""
-        with contextlib.suppress(zmq.ZMQError):
-            self._socket.disconnect(old)
-        self.connect(new, self._agents.pop(old))
+        before = self._connected.get(agent, endpoint)
+        self._connected[agent] = endpoint
+        if before not in self._connected.values():
+            self.notice()
+            with contextlib.suppress(zmq.ZMQError):
+                self._socket.disconnect(before)
+            self._open.discard(before.encode())  # ZeroMQ tells nothing of a connection that its owner closes
 
     def wait(self, seconds: float) -> None:
         """Wait until something arrives, at most so long."""
@@ -70,17 +70,22 @@ class Ear:
         clock = time.monotonic_ns
         return [(clock(), parts) for parts in drain(self._socket, most)]
 
+    @property
+    def connected(self) -> int:
+        """The number of open connections."""
+        return len(self._open)
+
     def notice(self) -> None:
-        """Count the connections."""
+        """Take note of connections that opened or closed."""
         with contextlib.suppress(zmq.Again):
             while True:
                 what, endpoint = self._monitor.recv_multipart(zmq.NOBLOCK)
                 event, _ = _MONITORED.unpack(what)
                 if event == zmq.EVENT_CONNECTED:
-                    self.connected += 1
+                    self._open.add(endpoint)
                     self.met.add(endpoint)
                 elif event == zmq.EVENT_DISCONNECTED:
-                    self.connected -= 1
+                    self._open.discard(endpoint)
 
     def close(self) -> None:
         """Hang up."""

@@ -95,7 +95,7 @@ class NamedEndpoints:
         self._written = dict(endpoints)
         self._found: dict[int, str] = {}
         self._reasons: dict[str, str] = {}
-        self._moved: deque[tuple[str, str]] = deque()
+        self._moved: deque[tuple[int, str]] = deque()
         self._agents: dict[str, list[int]] = {}
         for agent, text in self._written.items():
             host = _host(text)
@@ -114,8 +114,8 @@ class NamedEndpoints:
         """The endpoint, with an address; None while its name does not resolve or where there is none."""
         return self._found.get(agent)
 
-    def moved(self) -> tuple[str, str] | None:
-        """An endpoint that `lookup` gave and the one that it has become; each change once, None if there is none."""
+    def moved(self) -> tuple[int, str] | None:
+        """An agent whose endpoint has changed, and the one that it has now; each change once, None if there is none."""
         return self._moved.popleft() if self._moved else None
 
     def problem(self, agent: int) -> str:
@@ -162,7 +162,7 @@ class NamedEndpoints:
             before = self._found.get(agent)
             self._found[agent] = now
             if before is not None and before != now:
-                self._moved.append((before, now))
+                self._moved.append((agent, now))
         return True
 
 

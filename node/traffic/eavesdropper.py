@@ -28,7 +28,6 @@ from node.plug_ins import find_here
 from node.processes import StopSignals, allow_many_files, end_with_parent
 from node.sockets.agent_sockets import Endpoints, FileEndpoints
 from node.sockets.ear import Ear
-from node.sockets.names import NamedEndpoints
 from node.traffic.attachments import run_attachments
 from node.traffic.completeness import Capture, CaptureCounter
 from node.traffic.documents import EavesdropperVerdict
@@ -232,9 +231,10 @@ class Eavesdropper:
             if endpoint is not None:
                 self._ear.connect(endpoint, door)
                 self._unknown.discard(door)
-        if isinstance(self._endpoints, NamedEndpoints):
-            while (moved := self._endpoints.moved()) is not None:
-                self._ear.follow(*moved)
+        while (moved := self._endpoints.moved()) is not None:
+            agent, endpoint = moved
+            if agent not in self._unknown:
+                self._ear.connect(endpoint, agent)
         self._ear.notice()
         self._show()
         if self._ear.connected > 0:

@@ -12,6 +12,7 @@ Rules that hold here:
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -23,7 +24,7 @@ from node.places import agent_name
 from node.sockets.agent_sockets import FileEndpoints
 
 SUFFIX = ".endpoints"
-_LINE = re.compile(r"([0-9]{1,9}) (tcp://(?:\[[0-9A-Fa-f:.%a-z]{2,60}\]|[0-9.]{7,15}):[0-9]{1,5})")
+_LINE = re.compile(r"([0-9]{1,9}) (tcp://(\[[0-9A-Za-z:.%]{2,60}\]|[0-9.]{7,15}):([0-9]{1,5}))")
 _LARGEST = 1 << 24
 """Bytes of a file that are read."""
 
@@ -65,11 +66,8 @@ class Exchange:
         with suppress(OSError), (self._shared / f"{host.name}{SUFFIX}").open("rb") as file:
             text = file.read(_LARGEST).decode("ascii", errors="replace")
         for line in text.splitlines():
-            found = _LINE.fullmatch(line)
-            if found is None or int(found[1]) not in host.agents:
-                continue
-            agent, endpoint = int(found[1]), found[2]
-            if self._learned.get(agent) != endpoint:
+            agent, endpoint = _told(line)
+            if agent in host.agents and self._learned.get(agent) != endpoint:
                 self._published.publish(agent, endpoint)
                 self._learned[agent] = endpoint
 
@@ -78,9 +76,22 @@ class Exchange:
         return [host.name for host in self._others if any(agent not in self._learned for agent in host.agents)]
 
 
-def forget(run: Path, own: HostShare, address: str) -> None:
-    """Remove the endpoints of this host's agents that are not at ``address``: the host has moved."""
-    for agent in own.agents:
-        endpoint = FileEndpoints(run / "endpoints").lookup(agent)
-        if endpoint is not None and endpoint.removeprefix("tcp://").rpartition(":")[0] != address:
+def _told(line: str) -> tuple[int, str]:
+    """An agent and its endpoint; agent -1 where the line holds none."""
+    found = _LINE.fullmatch(line)
+    if found is None or not 0 < int(found[4]) < 65536:
+        return -1, ""
+    try:
+        ipaddress.ip_address(found[3].strip("[]"))
+    except ValueError:
+        return -1, ""
+    return int(found[1]), found[2]
+
+
+def forget(run: Path, own: HostShare, address: str, first_port: int = 0) -> None:
+    """Remove the endpoints of this host's agents where they are to listen elsewhere from now on: the host has moved."""
+    published = FileEndpoints(run / "endpoints")
+    for place, agent in enumerate(own.agents):
+        there, _, port = (published.lookup(agent) or "").rpartition(":")
+        if there != f"tcp://{address}" or (first_port and int(port) != first_port + place):
             (run / "endpoints" / agent_name(agent)).unlink(missing_ok=True)

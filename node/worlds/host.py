@@ -106,7 +106,7 @@ class Host:
             time.sleep(LOOK)
 
     def _start_and_watch(self, show: Callable[[Progress], None]) -> None:
-        forget(self._folder, self.share, self._address)
+        forget(self._folder, self.share, self._address, self._port)
         for agent in self.unfinished:
             for name in ("final.json", "final.npz", "status"):
                 (agent_folder(self._folder, agent) / name).unlink(missing_ok=True)

@@ -135,7 +135,7 @@ def test_a_name_is_known_once_it_resolves_and_followed_where_it_moves(server: Na
     server.answers["alpha"] = ["10.0.0.2"]
     server.settle()
     server.settle()
-    assert known.moved() == ("tcp://10.0.0.1:7700", "tcp://10.0.0.2:7700")
+    assert known.moved() == (4, "tcp://10.0.0.2:7700")
     assert known.moved() is None
 
 

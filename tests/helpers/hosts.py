@@ -12,9 +12,9 @@ from node.folder.status import Status, read_status
 from node.places import agent_folder
 
 
-def start_host(part: Path, exchange: Path) -> subprocess.Popen[str]:
+def start_host(part: Path, exchange: Path, *given: str) -> subprocess.Popen[str]:
     """Start the host of a part."""
-    given = ["host", str(part), "--endpoints", str(exchange)]
+    given = ("host", str(part), "--endpoints", str(exchange), *given)
     return subprocess.Popen(
         [sys.executable, "-m", "node.cli", *given], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

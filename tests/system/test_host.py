@@ -44,8 +44,8 @@ class Hosts:
         shares = ",".join(names)
         return answered("deal", self.configuration, "--out", self.run, "--parts", self.parts, "--hosts", shares)
 
-    def start(self, name: str) -> subprocess.Popen[str]:
-        return start_host(self.parts / name, self.exchange)
+    def start(self, name: str, *given: str) -> subprocess.Popen[str]:
+        return start_host(self.parts / name, self.exchange, *given)
 
     def starts(self, name: str, agent: int) -> int:
         """How often an agent has started."""
@@ -71,7 +71,7 @@ def two(tmp_path: Path) -> Iterator[Hosts]:
     made.end()
 
 
-def test_killed_agents_killed_hosts_and_stopped_hosts_cost_nothing(four: Hosts) -> None:
+def test_killed_agents_killed_hosts_and_a_host_that_moved_cost_nothing(four: Hosts) -> None:
     alpha, beta, gamma, delta = (four.start(name) for name in HOSTS)
     all_ready(alpha, beta, gamma, delta)
     os.kill(status_of(four.parts / "beta", 2).pid, signal.SIGKILL)  # its host starts it again
@@ -82,7 +82,7 @@ def test_killed_agents_killed_hosts_and_stopped_hosts_cost_nothing(four: Hosts) 
     assert delta.returncode == 143
     assert running_zygote(four.parts / "gamma") is not None
     assert running_zygote(four.parts / "delta") is None
-    finished(alpha, beta, four.start("gamma"), four.start("delta"))
+    finished(alpha, beta, four.start("gamma"), four.start("delta", "--address", "127.0.0.2"))
     started = {"alpha": [0], "beta": [1, 2], "gamma": [3], "delta": [4, 5]}
     counts = [four.starts(name, agent) for name, agents in started.items() for agent in agents]
     assert counts == [1, 1, 2, 1, 2, 2]
@@ -92,6 +92,7 @@ def test_killed_agents_killed_hosts_and_stopped_hosts_cost_nothing(four: Hosts) 
     assert capture is not None
     assert capture.complete
     assert verify(four.run).ok
+    assert "4 tcp://127.0.0.2:" in (four.exchange / "delta.endpoints").read_text()
 
 
 def test_a_host_that_comes_back_with_older_ledgers_is_refused(two: Hosts) -> None:

@@ -201,12 +201,12 @@ def test_it_connects_only_to_what_exists(tmp_path: Path, endpoints: Mapping[int,
     known: dict[int, str] = {0: endpoints[0]}
     asked: list[int] = []
 
-    class Later:
+    class Later(FixedEndpoints):
         def lookup(self, agent: int) -> str | None:
             asked.append(agent)
             return known.get(agent)
 
-    listening = Listening(TrafficLogWriter(tmp_path / "t.mcap"), Later(), [0, 1], run=RUN, agents=[0, 1])  # type: ignore[arg-type]
+    listening = Listening(TrafficLogWriter(tmp_path / "t.mcap"), Later({}), [0, 1], run=RUN, agents=[0, 1])
     speakers[0].wait_for_listener()
     speakers[0].say([release(0, 0), done(0, 0)])
     known[1] = endpoints[1]

@@ -40,6 +40,10 @@ def test_a_host_tells_its_own_endpoints_and_learns_those_of_others(places: tuple
         "2 ipc:///run/secret",
         "2 tcp://10.0.0.2:700 more",
         "2 tcp://name:700",
+        "2 tcp://10.0.0.2:70000",
+        "2 tcp://10.0.0.2:0",
+        "2 tcp://999.0.0.2:700",
+        "2 tcp://[::zz]:700",
         "../2 tcp://1.1.1.1:1",
     ],
 )
@@ -58,6 +62,10 @@ def test_a_host_that_moved_gives_up_its_old_endpoints(places: tuple[Path, Path])
     forget(run, ALPHA, "10.0.0.9")
     assert published.lookup(0) is None
     assert published.lookup(1) == "tcp://10.0.0.9:700"
+    forget(run, ALPHA, "10.0.0.9", first_port=699)
+    assert published.lookup(1) == "tcp://10.0.0.9:700"
+    forget(run, ALPHA, "10.0.0.9", first_port=800)
+    assert published.lookup(1) is None
 
 
 def test_agents_are_shared_evenly_and_each_once(tmp_path: Path) -> None:
