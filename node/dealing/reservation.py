@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from coordinator_free.privacy.mechanism import Mechanism
+from coordinator_free.privacy.selection import Selection
 from coordinator_free.privacy.windows import Window, Windows
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
@@ -34,7 +35,19 @@ from node.folder.ledger import LedgerFile
 from node.folder.manifest import read_json, read_manifest
 from node.folder.plain import plain
 from node.folder.profiles import charged_as
-from node.folder.registry import SUFFIX, Costs, Digests, Entry, Part, Registry, RegistryError, costs_of, settle_held
+from node.folder.registry import (
+    SELECTION,
+    SUFFIX,
+    Cost,
+    Costs,
+    Digests,
+    Entry,
+    Part,
+    Registry,
+    RegistryError,
+    costs_of,
+    settle_held,
+)
 from node.folder.whole import write_new
 from node.places import agent_folder
 
@@ -206,6 +219,40 @@ def note_figures(configuration: Configuration, kind: str) -> None:
                 Entry(secrets.token_hex(16), configuration.run.name, str(Path.cwd()), 0.0, parts, kind, settled=True)
             )
     except RegistryError as error:
+        raise ConfigurationError(str(error)) from None
+
+
+def charge_selection(configuration: Configuration, dealt: Dealt, selection: Selection) -> None:
+    """Charge a choice by private scores to the training records of ``dealt``, before a score is made.
+
+    Raises
+    ------
+    ConfigurationError
+        If that is more than the total that all uses of the data may spend, or nothing bounds what they spend together.
+    """
+    name, delta = configuration.run.name, configuration.privacy.delta or 0.0
+    folder = Path("runs").absolute() / f"choice for {name}"
+    place = place_of(configuration, folder)
+    if place is None or dealt.sources is None:
+        raise ConfigurationError(f'--private: data.source = "{configuration.data.source}" has no registry to charge')
+    try:
+        registry = Registry.made(place.folder)
+        digested = dealt.sources.digests(registry.key)
+        costs = Costs({Cost(SELECTION, 1.0 / selection.epsilon, 0, selection.delta): 1})
+        parts = tuple(Part(records, costs) for records in digested.training)
+        entry = Entry(secrets.token_hex(16), name, str(folder), delta, parts, SELECTION, settled=True)
+        with registry.held():
+            found = _before(configuration, registry, entry, digested if place.own else None, folder, dealt)
+            _refuse_overspending(configuration, found)
+            if found.together.epsilon is None:
+                raise ConfigurationError(
+                    "--private: nothing bounds what these records would have spent together: runs released from them "
+                    f"without noise, or choices have used up privacy.delta = {delta:g} (kept in {registry.folder})"
+                )
+            registry.write(entry)
+            if configuration.privacy.total_epsilon is not None:
+                registry.state_total(configuration.privacy.total_epsilon)
+    except (RegistryError, OSError) as error:
         raise ConfigurationError(str(error)) from None
 
 

@@ -30,7 +30,7 @@ from coordinator_free.problem import baselines
 from coordinator_free.problem.losses import Loss, loss
 from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.release import FloatArray, Release
-from coordinator_free.twin.run import run_asynchronous, run_rounds
+from coordinator_free.twin.run import Transcript, run_asynchronous, run_rounds
 from node.configuration.data import DataSection
 from node.configuration.reading import from_table, set_value
 from node.configuration.sections import Configuration
@@ -142,10 +142,10 @@ def seeded(
     return configuration.model_copy(update={"run": run})
 
 
-def in_twin(preparation: Preparation) -> Trial:
-    """Run the prepared agents in this process, on a virtual clock; noise from the seed in a simulation."""
+def agents_in_twin(preparation: Preparation) -> list[Agent]:
+    """The agents of a run in this process; noise from the seed in a simulation, else from fresh secrets."""
     c = preparation.configuration
-    agents = [
+    return [
         make(
             c.learning.algorithm,
             setting(
@@ -156,14 +156,23 @@ def in_twin(preparation: Preparation) -> Trial:
         )
         for i in range(preparation.agents)
     ]
+
+
+def transcript_of(preparation: Preparation, agents: Sequence[Agent]) -> Transcript:
+    """What the agents release on a virtual clock, and their finishes."""
+    c, seed = preparation.configuration, preparation.seed
     if algorithm(c.learning.algorithm).activation is Activation.ROUNDS:
-        transcript = run_rounds(agents, preparation.network)
-    else:
-        seed = preparation.seed
-        clocks = [waits(seed, i, own_rate(c.clock.rate, c.clock.drift, seed, i)) for i in range(preparation.agents)]
-        transcript = run_asynchronous(agents, preparation.network, rate=c.clock.rate, seed=seed, clocks=clocks)
+        return run_rounds(agents, preparation.network)
+    clocks = [waits(seed, i, own_rate(c.clock.rate, c.clock.drift, seed, i)) for i in range(preparation.agents)]
+    return run_asynchronous(agents, preparation.network, rate=c.clock.rate, seed=seed, clocks=clocks)
+
+
+def in_twin(preparation: Preparation) -> Trial:
+    """Run the prepared agents in this process, on a virtual clock; noise from the seed in a simulation."""
+    agents = agents_in_twin(preparation)
+    transcript = transcript_of(preparation, agents)
     finishes = [finish for finish in transcript.finishes if finish is not None]
-    epsilon, accountant = _cost(preparation, agents) if c.private else (None, None)
+    epsilon, accountant = _cost(preparation, agents) if preparation.configuration.private else (None, None)
     return Trial(
         preparation=preparation,
         releases=transcript.releases,

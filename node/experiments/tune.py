@@ -113,7 +113,7 @@ def tune(
     tell: Callable[[str], None] = lambda _: None,
 ) -> Tuned:
     """Search `parameters`, one at a time, ``PASSES`` times; ``only`` names those to search, ``on`` says where."""
-    tried = _selected(parameters(configuration, grids or {}), only)
+    tried = selected(parameters(configuration, grids or {}), only)
     judge = _Judge(configuration, instances, on, tell)
     start = {path: value_of(configuration, path) for path in tried}
     best = _search(judge, start, tried)
@@ -197,7 +197,7 @@ def _mean(scores: Sequence[float] | None) -> float | None:
     return None if scores is None else float(np.mean(scores))
 
 
-def _selected(values: dict[str, list[Any]], only: Sequence[str]) -> dict[str, list[Any]]:
+def selected(values: dict[str, list[Any]], only: Sequence[str]) -> dict[str, list[Any]]:
     """The parameters named by ``only``, or all of them."""
     for name in only:
         if name not in values:

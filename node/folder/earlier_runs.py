@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.parameters import zcdp
-from node.folder.registry import Costs, Digests, Entry, Part, mechanisms_of, settled
+from node.folder.registry import COVERED, Costs, Digests, Entry, Part, at_delta, mechanisms_of, settled
 
 MOST_EXACT = 32
 """Totals that are composed exactly; the others are bounded by zero-concentrated privacy."""
@@ -77,7 +77,7 @@ def before(
     wanted = np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *(part.records for part in new.parts)]))
     known = [entry for entry in entries if entry.run != new.run]
     touching = [(entry, _touching(entry, wanted)) for entry in known]
-    runs = [(entry, parts) for entry, parts in touching if parts and entry.kind == "run" and _charged(parts)]
+    runs = [(entry, parts) for entry, parts in touching if parts and entry.kind in COVERED and _charged(parts)]
     delta = max([new.delta, *(entry.delta for entry, _ in runs)])
     sums = _sums([new.parts, *(parts for _, parts in runs)], wanted)
     epsilon, records = _worst(sums, delta)
@@ -91,7 +91,7 @@ def before(
             records=records,
             of=len(wanted),
             runs=len(runs) + 1,
-            figures=sum(bool(parts) for entry, parts in touching if entry.kind != "run"),
+            figures=sum(bool(parts) for entry, parts in touching if entry.kind not in COVERED),
             unknown=0 if everyone is None else int(np.count_nonzero(~np.isin(np.unique(everything), everyone))),
             limit=limit,
             registry=str(registry),
@@ -150,7 +150,12 @@ def _earlier(entry: Entry, parts: Sequence[Part]) -> EarlierRun:
 
 
 def _epsilon(costs: Costs | None, delta: float) -> float:
-    return math.inf if costs is None else total(mechanisms_of(costs), delta).epsilon
+    if costs is None:
+        return math.inf
+    mechanisms, left = at_delta(costs, delta)
+    if left <= 0.0 < delta - left:
+        return math.inf
+    return total(mechanisms, left).epsilon
 
 
 # --- totals of records -----------------------------------------------------------------------------------------------
@@ -218,10 +223,10 @@ def _worst(sums: Sequence[tuple[Costs | None, int]], delta: float) -> tuple[floa
     ranked = sorted(_undominated([(c, n) for c, n in sums if c is not None]), key=lambda known: -_rho(known[0]))
     exact = [(_epsilon(c, delta), n) for c, n in ranked[: None if delta == 0.0 else MOST_EXACT]]
     worst = max((epsilon for epsilon, _ in exact), default=0.0)
-    rest = [(c, n) for c, n in ranked[len(exact) :] if (bound := _bound(_rho(c), delta)) > worst or math.isinf(bound)]
+    rest = [(c, n) for c, n in ranked[len(exact) :] if (bound := _bound(c, delta)) > worst or math.isinf(bound)]
     if rest:
         # A release of which no concentrated privacy is known is composed exactly all the same.
-        exact += [(min(_bound(_rho(c), delta), math.inf), n) for c, n in rest if math.isfinite(_rho(c))]
+        exact += [(_bound(c, delta), n) for c, n in rest if math.isfinite(_rho(c))]
         exact += [(_epsilon(c, delta), n) for c, n in rest if math.isinf(_rho(c))]
         worst = max(epsilon for epsilon, _ in exact)
     return worst, sum(n for epsilon, n in exact if epsilon == worst)
@@ -239,6 +244,7 @@ def _rho(costs: Costs) -> float:
     return math.inf if rho is None else rho
 
 
-def _bound(rho: float, delta: float) -> float:
+def _bound(costs: Costs, delta: float) -> float:
     """Epsilon of rho-zCDP (Bun and Steinke 2016, Proposition 1.3)."""
-    return rho + 2.0 * math.sqrt(rho * math.log(1.0 / delta))
+    rho, left = _rho(costs), at_delta(costs, delta)[1]
+    return rho + 2.0 * math.sqrt(rho * math.log(1.0 / left)) if left > 0.0 else math.inf

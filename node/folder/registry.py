@@ -45,6 +45,10 @@ Digests = npt.NDArray[np.uint64]
 """Keyed digests of records, one each."""
 
 VERSION = 1
+SELECTION = "selection"
+"""The kind of an entry, and the name of a cost: settings that were chosen by private scores."""
+COVERED = ("run", SELECTION)
+"""Kinds of entries whose costs are covered by an epsilon."""
 SUFFIX = ".spent"
 """Of a registry's folder: ``people.csv.spent`` beside ``people.csv``."""
 _TOTAL = "total.json"
@@ -57,11 +61,15 @@ class RegistryError(ValueError):
 
 @dataclass(frozen=True, order=True)
 class Cost:
-    """What an accountant needs of one release: the family of its noise, scale / sensitivity, and the dimension."""
+    """What an accountant needs of one release: the family of its noise, scale / sensitivity, and the dimension.
+
+    A selection (`SELECTION`) is (1 / multiplier, ``delta``)-private, and no more is known of it.
+    """
 
     name: str
     multiplier: float
     dimension: int = 0
+    delta: float = 0.0
 
     @classmethod
     def of(cls, mechanism: Mechanism) -> Cost | ObjectivePerturbation:
@@ -95,7 +103,7 @@ class Entry:
     """One run in the registry: ``delta`` is the largest of its agents' budgets.
 
     ``settled``: the costs are what the ledgers hold; before that they are all that the run may spend.
-    ``kind`` is "run"; or "tune" or "compare", whose figures no budget covers and whose releases are not sent.
+    ``kind`` is "run" or `SELECTION`; or "tune" or "compare", whose figures no budget covers and which send nothing.
     """
 
     run: str
@@ -152,6 +160,16 @@ class Entry:
             kind=str(document["kind"]),
             settled=bool(document["settled"]),
         )
+
+
+def at_delta(costs: Costs, delta: float) -> tuple[list[Mechanism], float]:
+    """What an accountant is given: one entry for each release, and what their own deltas leave of ``delta``.
+
+    An (epsilon, d)-private mechanism loses everything with probability d at most and is epsilon-private otherwise, so
+    such d add up with the delta of all that is composed (Kairouz, Oh and Viswanath 2015, Theorem 3.3).
+    """
+    own = sum(count * cost.delta for cost, count in costs.items() if isinstance(cost, Cost))
+    return mechanisms_of(costs), delta - own
 
 
 def costs_of(mechanisms: Iterable[Mechanism | None]) -> Costs:
@@ -315,7 +333,8 @@ def used_by(charges: Iterable[Charge], window: Window | None) -> Iterator[Mechan
 
 def _described(cost: Cost | ObjectivePerturbation) -> dict[str, Any]:
     if isinstance(cost, Cost):
-        return {"name": cost.name, "multiplier": cost.multiplier, "dimension": cost.dimension}
+        own = {} if cost.delta == 0.0 else {"delta": cost.delta}
+        return {"name": cost.name, "multiplier": cost.multiplier, "dimension": cost.dimension, **own}
     return cost.describe()
 
 
@@ -324,7 +343,10 @@ def _cost(described: Mapping[str, Any]) -> Cost | ObjectivePerturbation:
         multiplier = float(described["multiplier"])
         if not 0.0 < multiplier < math.inf:
             raise ValueError(f"multiplier {multiplier}")
-        return Cost(str(described["name"]), multiplier, int(described["dimension"]))
+        delta = float(described.get("delta", 0.0))
+        if not 0.0 <= delta < 1.0:
+            raise ValueError(f"delta {delta}")
+        return Cost(str(described["name"]), multiplier, int(described["dimension"]), delta)
     found = from_description(described)
     if not isinstance(found, ObjectivePerturbation):
         raise ValueError(f"mechanism {described.get('name')!r}")
