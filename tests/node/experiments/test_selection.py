@@ -23,7 +23,7 @@ from node.experiments.trial import TrialError
 from node.experiments.tune import validation
 from node.folder.registry import Registry
 from tests.helpers.documents import conforms
-from tests.node.experiments.test_simulated import command, people, written
+from tests.helpers.people import command, people, written
 
 FEW = ("--only", "clock.updates", "--try", "clock.updates=1,2")
 
