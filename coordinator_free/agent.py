@@ -136,6 +136,18 @@ class Agent(Protocol):
         return self.charge(index)
 
     @property
+    def gathers(self) -> bool:
+        """Of an agent in rounds: it releases a round once what it awaits of the *same* round is here.
+
+        Any other agent releases a round once what it awaits of the round before is here.
+        """
+        return False
+
+    def awaited(self, round_: int) -> tuple[int, ...] | None:  # noqa: ARG002
+        """The neighbours whose releases of a round it needs before it goes on, ascending; None: all neighbours."""
+        return None
+
+    @property
     def windows(self) -> Windows:
         """For each record, the first and the last release that may use it; empty: every release uses all records."""
         return ()

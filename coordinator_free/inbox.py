@@ -8,7 +8,7 @@ Rules that hold here:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -57,10 +57,19 @@ class RoundInbox:
 
     Releases of later rounds wait; releases of earlier rounds are late and ignored. With ``late`` they are consumed with
     the next round: an agent that closes rounds without a neighbour learns from each what that neighbour had consumed.
+    ``awaited`` names the neighbours that a round needs, ascending, where these are not all (None); releases of others
+    are ignored.
     """
 
-    def __init__(self, neighbours: Iterable[int], *, late: bool = False) -> None:
+    def __init__(
+        self,
+        neighbours: Iterable[int],
+        *,
+        late: bool = False,
+        awaited: Callable[[int], tuple[int, ...] | None] = lambda _: None,
+    ) -> None:
         self._neighbours = tuple(sorted(neighbours))
+        self._awaited = awaited
         self._take_late = late
         self._late: list[Release] = []
         self._held: dict[int, dict[int, Release]] = {}
@@ -82,7 +91,12 @@ class RoundInbox:
     def missing(self) -> tuple[int, ...]:
         """Neighbours whose release of the current round is not here."""
         here = self._held.get(self.round, {})
-        return tuple(j for j in self._neighbours if j not in here)
+        return tuple(j for j in self._needed if j not in here)
+
+    @property
+    def _needed(self) -> tuple[int, ...]:
+        needed = self._awaited(self.round)
+        return self._neighbours if needed is None else needed
 
     def ended(self, last: Mapping[int, int]) -> tuple[int, ...]:
         """Neighbours that never send the current round: their last release is here, and is of an earlier round.
@@ -137,9 +151,9 @@ class RoundInbox:
         missing = set(self.missing).difference(without)
         if missing:
             raise ValueError(f"round {self.round} is not complete: agents {sorted(missing)} are missing")
-        taken = self._held.pop(self.round, {})
+        needed, taken = self._needed, self._held.pop(self.round, {})
         self.round += 1
-        return self._with_late([taken[j] for j in self._neighbours if j in taken])
+        return self._with_late([taken[j] for j in needed if j in taken])
 
     def take_past(self, round_: int) -> list[Release]:
         """Each neighbour's newest release up to ``round_``, in agent order; the round after it becomes current."""

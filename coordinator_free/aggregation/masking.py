@@ -166,9 +166,9 @@ def own_seed(secret: bytes, round_: int) -> bytes:
     return number.to_bytes(SEED_BYTES, "big")
 
 
-def masked(words: Words, agent: int, own: bytes, pairs: Mapping[int, bytes]) -> Words:
-    """``words`` plus the own mask, plus the mask of each neighbour above, minus that of each neighbour below."""
-    total = words + expanded(own, words.size)
+def masked(words: Words, agent: int, own: bytes | None, pairs: Mapping[int, bytes]) -> Words:
+    """``words`` plus the own mask if any, plus the mask of each neighbour above, minus that of each neighbour below."""
+    total = words if own is None else words + expanded(own, words.size)
     for other, seed in pairs.items():
         mask = expanded(seed, words.size)
         total = total + mask if agent < other else total - mask
@@ -302,18 +302,7 @@ def check_graph(agents: int, degrees: Sequence[int], connectivity: int, colluder
     colluders, dropouts
         How many agents may pool what they know, and how many may be absent.
     """
-    if agents < 3:
-        raise MaskError(
-            f"a masked sum of {agents} agents: of two, each agent can compute the other's value; accepted: 3 or more"
-        )
-    if colluders < 0 or colluders > agents - 2:
-        raise MaskError(f"privacy.colluders = {colluders}: accepted are 0 to {agents - 2} of {agents} agents")
-    if colluders >= connectivity:
-        raise MaskError(
-            f"privacy.colluders = {colluders}: taking {connectivity} agents away cuts the mask graph, so as many "
-            f"colluders could see the sum of a part; accepted: below {connectivity}, or a denser graph. With 0 epsilon "
-            "holds only for observers that take no part in the sum"
-        )
+    check_hidden(agents, connectivity, colluders)
     if dropouts and colluders + dropouts >= connectivity:
         raise MaskError(
             f"privacy.dropouts = {dropouts}: with {colluders} colluders, taking {connectivity} agents away cuts the "
@@ -330,6 +319,25 @@ def check_graph(agents: int, degrees: Sequence[int], connectivity: int, colluder
         raise MaskError(
             f"privacy.colluders = {colluders}: {needed} neighbours can rebuild an own mask; accepted: below {needed}, "
             "or a denser graph"
+        )
+
+
+def check_hidden(agents: int, connectivity: int, colluders: int) -> None:
+    """Raise `MaskError` unless pairwise masks hide each agent from ``colluders`` others that pool what they know.
+
+    The parameters are those of `check_graph`.
+    """
+    if agents < 3:
+        raise MaskError(
+            f"a masked sum of {agents} agents: of two, each agent can compute the other's value; accepted: 3 or more"
+        )
+    if colluders < 0 or colluders > agents - 2:
+        raise MaskError(f"privacy.colluders = {colluders}: accepted are 0 to {agents - 2} of {agents} agents")
+    if colluders >= connectivity:
+        raise MaskError(
+            f"privacy.colluders = {colluders}: taking {connectivity} agents away cuts the mask graph, so as many "
+            f"colluders could see the sum of a part; accepted: below {connectivity}, or a denser graph. With 0 epsilon "
+            "holds only for observers that take no part in the sum"
         )
 
 

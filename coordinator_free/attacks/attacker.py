@@ -21,7 +21,7 @@ from coordinator_free.agent import Setting
 from coordinator_free.algorithm import Algorithm
 from coordinator_free.attacks import membership, recorded_states
 from coordinator_free.attacks.charges import Account
-from coordinator_free.attacks.inversion import Heard, InversionError, Inverted, NotPerturbed, in_force, invert
+from coordinator_free.attacks.inversion import Heard, InversionError, Inverted, NotPerturbed, Smuggled, in_force, invert
 from coordinator_free.attacks.likelihood_ratio import FreshNoise, Replacement
 from coordinator_free.attacks.noise_tests import NoiseRow
 from coordinator_free.attacks.recorded_states import Shifts, candidates, shift_scores
@@ -78,12 +78,14 @@ class Recovered:
     """The noise of a run's releases, as far as it could be recovered.
 
     ``distances``: where the noise itself has no closed form, how far each agent's release and fresh ones are off (see
-    `local_descent.distances`). ``untested``: why, by agent. ``notes``: what a reader should know of the rows.
+    `local_descent.distances`). ``untested``: why, by agent. ``smuggled``: what an agent's releases hold that does not
+    follow from their noisy vectors, by agent. ``notes``: what a reader should know of the rows.
     """
 
     rows: list[NoiseRow] = field(default_factory=list)
     distances: dict[int, FloatArray] = field(default_factory=dict)
     untested: dict[int, str] = field(default_factory=dict)
+    smuggled: dict[int, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
@@ -146,6 +148,8 @@ class Attacker:
                 continue
             try:
                 self._recover(observed, found)
+            except Smuggled as error:
+                found.smuggled[agent] = str(error)
             except InversionError as error:
                 found.untested[agent] = str(error)
         return found

@@ -19,7 +19,7 @@ from coordinator_free.agents.admm.admm import Admm
 from coordinator_free.agents.admm.dual_perturbation import DualPerturbation
 from coordinator_free.agents.admm.settings import AdmmSettings
 from coordinator_free.agents.averages.aggregating import Aggregating
-from coordinator_free.agents.averages.arrangement import AggregatingSettings
+from coordinator_free.agents.averages.arrangement import MASKED, AggregatingSettings
 from coordinator_free.agents.averages.averaging import Averaging, AveragingSettings, Descent
 from coordinator_free.agents.personal.anchors import Anchor, AnchorSettings
 from coordinator_free.algorithm import Algorithm, Attack
@@ -322,12 +322,12 @@ def _of_anchors(learning: Mapping[str, object]) -> _Make:
 
 
 def _of_averages(learning: Mapping[str, object]) -> _Make:
-    return MaskedSums if AggregatingSettings.of(learning).aggregation == "masked-sum" else Attacker
+    return MaskedSums if AggregatingSettings.of(learning).aggregation in MASKED else Attacker
 
 
 def _of_local_steps(learning: Mapping[str, object]) -> _Make:
     own = AveragingSettings.of(learning)
-    if own.aggregation == "masked-sum":
+    if own.aggregation in MASKED:
         return MaskedSums
     return PerturbedAnchors if own.local == "objective-perturbation" else LocalSteps
 

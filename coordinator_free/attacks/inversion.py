@@ -33,6 +33,10 @@ class NotPerturbed(InversionError):
     """A release was charged, but its noise is not added to it: it enters the objective that it minimises."""
 
 
+class Smuggled(InversionError):
+    """A release that wraps its noisy vector holds something that the agent's code does not make of that vector."""
+
+
 @dataclass(frozen=True, eq=False)
 class Inverted:
     """One release, the value it had before the noise, and the mechanism that its state asks for (None: no noise).
@@ -131,13 +135,21 @@ class Follower:
         self._started = False
 
     def follow(self, release: Release, heard: Heard) -> Inverted:
-        """The exact value of the agent's next release, whose noisy value is given: its state goes on from that."""
+        """The exact value of the agent's next release, whose noisy value is given: its state goes on from that.
+
+        Raises `Smuggled` where the release does not follow from its noisy value.
+        """
         charged = self._charge(release.index)
         if charged is None:
             return Inverted(release, self._move(release, heard, None).vector, None)
         noised = noised_part(self._agent, release)
         playback = _Playback(charged, noised)
-        self._move(release, heard, playback)
+        said = self._move(release, heard, playback)
+        if noised is not release.vector and not np.array_equal(said.vector, release.vector):
+            raise Smuggled(
+                f"release {release.index} holds more than its noisy vector and what follows from it: the agent's code "
+                "makes another message of both"
+            )
         return Inverted(release, playback.noted(release), playback.mechanism, noised)
 
     def step(self, place: Release, heard: Heard) -> Release:

@@ -18,6 +18,7 @@ from scipy import stats
 from coordinator_free.agents.averages.aggregating import Aggregating
 from coordinator_free.aggregation import masking
 from coordinator_free.aggregation.masked_sum import MaskedSum
+from coordinator_free.aggregation.masked_tree import MaskedTree
 from coordinator_free.attacks.inversion import InversionError
 from coordinator_free.attacks.recorded_states import Shifts
 from coordinator_free.privacy.mechanism import Mechanism
@@ -54,23 +55,34 @@ def overhear(agents: Sequence[Aggregating], heard: Mapping[tuple[int, int], Rele
     """
     found = []
     for stage in range(agents[0].stages(agents[0]._setting.updates)):
-        listener = agents[0]._make()
-        if not isinstance(listener, MaskedSum):
-            raise InversionError("these sums are not masked")
-        first, steps = 1 + stage * listener.rounds, listener.rounds // 2
-        spans = (range(first, first + steps), range(first + steps, first + 2 * steps))
-        said = [
-            [(sender, release.vector) for (sender, index), release in sorted(heard.items()) if index in span]
-            for span in spans
-        ]
+        first = 1 + stage * agents[0]._stage_rounds
         try:
-            value, left = listener.overhear(*said)
+            value, left = _opened(agents[0], first, heard)
         except masking.MaskError as error:
             raise InversionError(f"sum {stage}: {error}") from None
-        found.append(_sum(agents, stage, first, listener.present, value, left))
+        present = sorted(left)
+        found.append(_sum(agents, stage, first, present, value, left))
         for agent in agents:
-            agent._apply(stage, value / agent.kept(listener.present))
+            agent._apply(stage, value / agent.kept(present))
     return found
+
+
+def _opened(
+    agent: Aggregating, first: int, heard: Mapping[tuple[int, int], Release]
+) -> tuple[FloatArray, dict[int, FloatArray]]:
+    """One sum from the messages with index ``first`` and above, and what is left of each party's vector."""
+    listener = agent.aggregator()
+    if isinstance(listener, MaskedTree):
+        return listener.overhear({sender: release.vector for (sender, i), release in heard.items() if i == first})
+    if not isinstance(listener, MaskedSum):
+        raise InversionError("these sums are not masked")
+    steps = listener.rounds // 2
+    spans = (range(first, first + steps), range(first + steps, first + 2 * steps))
+    masked, reveals = (
+        [(sender, release.vector) for (sender, index), release in sorted(heard.items()) if index in span]
+        for span in spans
+    )
+    return listener.overhear(masked, reveals)
 
 
 def _sum(

@@ -172,10 +172,10 @@ def run_asynchronous(
 class _RoundAir:
     """The releases between agents in rounds: each arrives at once; ``ready`` are the agents whose round is complete."""
 
-    def __init__(self, network: Network, record: _Record) -> None:
+    def __init__(self, agents: Sequence[Agent], network: Network, record: _Record) -> None:
         self._network, self._record = network, record
-        self.inboxes = [RoundInbox(network.neighbours(i)) for i in range(network.agents)]
-        self.ready: deque[int] = deque()
+        self.inboxes = [RoundInbox(network.neighbours(i), awaited=agent.awaited) for i, agent in enumerate(agents)]
+        self.ready = deque(i for i, agent in enumerate(agents) if agent.gathers)
 
     def send(self, release: Release | None) -> None:
         """Record a release and send it to its recipient, or to every neighbour of its sender; None: do nothing."""
@@ -196,7 +196,7 @@ def run_rounds(
     on_release: Listener | None = None,
     ledger: Charge | None = None,
 ) -> Transcript:
-    """Run until every agent is finished: each wakes when every neighbour's release of its round is here.
+    """Run until every agent is finished: each wakes when every release that it awaits of its round is here.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def run_rounds(
         Some agents wait for releases that no agent will make.
     """
     record = _Record(agents, ledger, on_release)
-    air = _RoundAir(network, record)
+    air = _RoundAir(agents, network, record)
     inboxes = air.inboxes
     for agent in agents:
         air.send(agent.start())

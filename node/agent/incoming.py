@@ -57,7 +57,8 @@ class Incoming:
         self._offer: Callable[[Release], None]
         self.waiting: RoundWait | None = None
         if agent.activation is Activation.ROUNDS:
-            self.inbox = RoundInbox(around.neighbours, late=isinstance(agent, Algorithm) and agent.carries_on)
+            late = isinstance(agent, Algorithm) and agent.carries_on
+            self.inbox = RoundInbox(around.neighbours, late=late, awaited=agent.awaited)
             self.waiting = RoundWait(around.neighbours, around.silent, around.on_silent)
             self._offer = self._offer_to_round
         else:

@@ -63,9 +63,9 @@ def _resume_round(talk: Conversation, inbox: RoundInbox) -> bool:
     with contextlib.suppress(Refused):
         last = decode(frames[-1][1])
         if isinstance(last, Release) and last.round is not None:
-            inbox.jump(last.round)
+            inbox.jump(last.round + talk.agent.gathers)
             talk.outgoing.last = last.index
-    talk.around.notes.append(f"restarted: repeats round {inbox.round}")
+    talk.around.notes.append(f"restarted: repeats round {inbox.round - talk.agent.gathers}")
     talk.outgoing.repeat()
     return True
 

@@ -10,7 +10,7 @@ from node.audit.report import NoiseReport, Part
 
 
 def noise(evidence: Evidence) -> Part[NoiseReport]:
-    """Recover the noise of every release that has one, and test it."""
+    """Recover the noise of every release that has one, and test it; find releases that hold more than it."""
     found = evidence.attacker.noise()
     notes = [f"noise of agent {agent} not tested: {why}" for agent, why in found.untested.items()]
     notes += found.notes
@@ -25,5 +25,7 @@ def noise(evidence: Evidence) -> Part[NoiseReport]:
             tests=(*verdict.tests, local_descent.law(found.distances)),
             releases=verdict.releases + len(found.distances),
         )
-    report = NoiseReport(verdict.ok, verdict.p_value, verdict.releases, verdict.tests, (*found.untested, *sorted(own)))
-    return Part(report, tuple(verdict.findings), tuple(notes))
+    smuggled = tuple(f"noise: agent {agent}: {what}" for agent, what in found.smuggled.items())
+    ok, untested = verdict.ok and not smuggled, (*found.untested, *sorted(own))
+    report = NoiseReport(ok, verdict.p_value, verdict.releases, verdict.tests, untested)
+    return Part(report, (*smuggled, *verdict.findings), tuple(notes))

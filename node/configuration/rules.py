@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Callable
 
 from coordinator_free.agent import Activation
+from coordinator_free.agents.averages.arrangement import MASKED
 from coordinator_free.agents.registry import KNOWN, algorithm
 from coordinator_free.privacy.families import NORMS
 from coordinator_free.privacy.mechanism import MechanismError
@@ -131,10 +132,11 @@ def _centring_is_public(c: Configuration) -> str | None:
 
 
 def _masks_can_be_made(c: Configuration) -> str | None:
-    if c.learning.get("aggregation") == "masked-sum" and importlib.util.find_spec("cryptography") is None:
+    way = c.learning.get("aggregation")
+    if way in MASKED and importlib.util.find_spec("cryptography") is None:
         return (
-            'learning.aggregation = "masked-sum": agents agree on masks with the package cryptography, which is not '
-            'installed; install sottovoce with the extra "secure", or use "flood" or "push-sum"'
+            f'learning.aggregation = "{way}": agents agree on masks with the package cryptography, which is not '
+            'installed; install sottovoce with the extra "secure", or use "flood", "tree" or "push-sum"'
         )
     return None
 

@@ -8,6 +8,7 @@ Rules that hold here:
 from __future__ import annotations
 
 from coordinator_free.agent import Activation
+from coordinator_free.agents.averages.arrangement import MASKED
 from coordinator_free.agents.registry import KNOWN, algorithm
 from node.configuration.data import unused_by_source
 from node.configuration.learning import settings_of
@@ -72,7 +73,7 @@ def _learning(c: Configuration) -> dict[str, str]:
 
 def _privacy(c: Configuration) -> dict[str, str]:
     privacy, chosen = c.privacy, algorithm(c.learning.algorithm)
-    masked = c.learning.get("aggregation") == "masked-sum"
+    way = c.learning.get("aggregation")
     found = {}
     if not c.private:
         why = 'privacy.mechanism is "none" (name a mechanism: laplace, gaussian, gamma-norm)'
@@ -89,11 +90,12 @@ def _privacy(c: Configuration) -> dict[str, str]:
         found["observer"] = f"every listener sees each release of {chosen.name} (used by {able})"
     if c.data.source == "synthetic":
         found["total_epsilon"] = "synthetic records belong to no person, so no registry adds up what runs spend on them"
-    for key in ("colluders", "dropouts"):
-        if masked:
+    for key, ways in (("colluders", MASKED), ("dropouts", ("masked-sum",))):
+        if way in ways:
             found.pop(key, None)  # masks are made with and without noise
         else:
-            found[key] = 'only learning.aggregation = "masked-sum" has them (averaging, gradient-descent)'
+            able = " or ".join(f'"{one}"' for one in ways)
+            found[key] = f"only learning.aggregation = {able} has them (averaging, gradient-descent)"
     return found
 
 

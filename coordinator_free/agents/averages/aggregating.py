@@ -1,12 +1,14 @@
 """What agents that agree on weighted sums in rounds have in common (Kang, Liu and Wang, without their server).
 
-A run is a sequence of *stages*. In each the agent contributes one vector; its aggregation (flood, push-sum or masked
-sum) spreads it in a fixed number of rounds; then all agents have the weighted average, and the next stage begins.
+A run is a sequence of *stages*. In each the agent contributes one vector; its aggregation (`learning.aggregation`)
+spreads it in a fixed number of rounds; then all agents have the weighted average, and the next stage begins.
 
 Rules that hold here:
 - Only the first message of a stage holds anything new of the agent's records, so it alone is charged. All that follows
   is computed from what was received. In a masked sum every message is charged through the sum.
 - The graph, the weights n_j/n and the number of rounds are public, and fixed before anything is released.
+- An agent sends its message of a round once it has all messages of the round before; over a tree (`Gathering`), once it
+  has those of the same round that its place in the tree waits for.
 - The last state comes from the last round received: the agent is finished when that is complete.
 """
 
@@ -19,8 +21,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from coordinator_free.agent import Activation, Setting
+from coordinator_free.agents.averages.aggregators import Aggregator, Gathering, absorb, aggregator_of, bounded
 from coordinator_free.agents.averages.arrangement import (
-    MASKS,
+    MASKED,
     AggregatingNumbers,
     AggregatingSettings,
     AggregationError,
@@ -30,10 +33,12 @@ from coordinator_free.agents.averages.arrangement import (
     weights,
 )
 from coordinator_free.agents.checks import checked
-from coordinator_free.aggregation import masking
+from coordinator_free.aggregation import masking, tree
 from coordinator_free.aggregation.flood import Flood
 from coordinator_free.aggregation.masked_sum import MaskedSum
+from coordinator_free.aggregation.masked_tree import MaskedTree
 from coordinator_free.aggregation.push_sum import PushSum, opened
+from coordinator_free.aggregation.tree import Tree
 from coordinator_free.algorithm import Algorithm, Attack
 from coordinator_free.inbox import used
 from coordinator_free.privacy.families import mechanism
@@ -79,7 +84,6 @@ class Aggregating(Algorithm):
         self._private = setting.mechanism != "none" and setting.problem.records > 0
         self._step = numbers.checked_step(own.step)
         refuse(setting, self._kind, numbers)
-        self._aggregator = self._make()
         self._reset(0)
 
     # -- what differs between the algorithms ----------------------------------------------------------------------
@@ -118,32 +122,16 @@ class Aggregating(Algorithm):
     def foresee(cls, learning: Mapping[str, Any], updates: int, network: Network) -> tuple[str, ...]:  # noqa: ARG003
         return unequal(network, AggregatingSettings.of(learning))
 
-    def _make(self) -> Flood | PushSum | MaskedSum:
-        setting, numbers = self._setting, self._numbers
-        if self._kind == "push-sum":
-            return PushSum(setting.neighbours, setting.dimension)
-        if self._kind == "flood":
-            return Flood(setting.agent, numbers.schedule, setting.dimension)
-        if not setting.secret:
-            raise AggregationError("a masked sum needs each agent's secret")
-        agreement = [math.log2(masking.GRID), *self._shares.tolist()]
-        return MaskedSum(
-            setting.agent,
-            self._stage_rounds // 2,
-            numbers.adjacent,
-            setting.dimension,
-            setting.secret_of(0),
-            agreement,
-            self._dropouts,
-            setting.run if numbers.masks >= MASKS else None,
-        )
+    def aggregator(self) -> Aggregator:
+        """A fresh one, which has sent and received nothing."""
+        return aggregator_of(self._setting, self._kind, self._numbers, self._shares, self._dropouts)
 
     # -- one stage ------------------------------------------------------------------------------------------------
 
     @property
     def _first(self) -> int:
         """Rounds before the first stage."""
-        return 1 if self._kind == "masked-sum" else 0
+        return 1 if self._kind in MASKED else 0
 
     @property
     def _total_rounds(self) -> int:
@@ -157,18 +145,31 @@ class Aggregating(Algorithm):
     def _message(self, index: int) -> FloatArray:
         stage, step = self._place(index) if index >= self._first else (-1, 0)
         aggregator = self._aggregator
-        if isinstance(aggregator, MaskedSum):
+        if isinstance(aggregator, MaskedSum | MaskedTree):
             if stage < 0:
                 return aggregator.send_key()
             self._refuse_older_keys(index)
+        if isinstance(aggregator, MaskedSum):
             if step == 0:
                 aggregator.begin(stage, self._hidden(stage))
             return aggregator.send(step)
+        if isinstance(aggregator, Tree | MaskedTree):
+            return self._up(stage, aggregator) if step == tree.UP else self._down(stage, aggregator)
         if step == 0:
-            self._begin(stage)
+            self._begin(stage, aggregator)
         elif isinstance(aggregator, PushSum):
-            self._absorb(aggregator)
+            absorb(aggregator, len(self._shares))
         return aggregator.send(step) if isinstance(aggregator, Flood) else aggregator.send()
+
+    def _up(self, stage: int, aggregator: Tree | MaskedTree) -> FloatArray:
+        if isinstance(aggregator, MaskedTree):
+            return aggregator.send_up(stage, self._hidden(stage))
+        return aggregator.send_up(float(self._shares[self._setting.agent]), self._perturbed(stage))
+
+    def _down(self, stage: int, aggregator: Tree | MaskedTree) -> FloatArray:
+        self._close(stage)
+        self._closed = stage + 1
+        return aggregator.send_down()
 
     def _refuse_older_keys(self, index: int) -> None:
         """Raise `AggregationError` where the pairwise masks are those of an earlier start.
@@ -185,25 +186,20 @@ class Aggregating(Algorithm):
         """What the noise of a stage is drawn from."""
         return self._setting.secret_of(self._first + stage * self._stage_rounds)
 
-    def _begin(self, stage: int) -> None:
+    def _perturbed(self, stage: int) -> FloatArray:
+        """The agent's contribution to a stage, with its own noise."""
         value, noise = self._contribution(stage)
-        aggregator = self._aggregator
         # Of the same multiplier, at the public model; an auditor may exchange it.
         noise = None if noise is None else self.made_with(self._next)
-        stream = Stream(self._secret(stage), stage) if noise is not None else None
-        if isinstance(aggregator, Flood):
-            if noise is not None and stream is not None:
-                value = noise.perturb(value, stream)
-            aggregator.begin(value)
-        elif isinstance(aggregator, PushSum):
-            if noise is not None and stream is not None:
-                value = noise.perturb(value, stream)
-            weight = self._push_weight
-            aggregator.begin(weight * value, weight)
+        return value if noise is None else noise.perturb(value, Stream(self._secret(stage), stage))
 
-    @property
-    def _push_weight(self) -> float:
-        return float(self._shares[self._setting.agent] * len(self._shares))
+    def _begin(self, stage: int, aggregator: Flood | PushSum) -> None:
+        value = self._perturbed(stage)
+        if isinstance(aggregator, Flood):
+            aggregator.begin(value)
+        else:
+            weight = float(self._shares[self._setting.agent] * len(self._shares))
+            aggregator.begin(weight * value, weight)
 
     def _hidden(self, stage: int) -> FloatArray:
         """The agent's part of a masked sum: its weighted contribution, with its part of the noise."""
@@ -240,8 +236,12 @@ class Aggregating(Algorithm):
                     "form; no average is made"
                 )
             average = self._shares @ aggregator.table
+        elif isinstance(aggregator, MaskedTree):
+            average = self._plausible(stage, aggregator.sum, 1.0)
+        elif isinstance(aggregator, Tree):
+            average = aggregator.average
         else:
-            self._absorb(aggregator)
+            absorb(aggregator, len(self._shares))
             if not aggregator.held[-1] > 0.0:
                 raise AggregationError(f"average {stage}: push-sum has no weight; raise learning.push_rounds")
             average = aggregator.ratio
@@ -251,19 +251,6 @@ class Aggregating(Algorithm):
     def _reach(self) -> float:
         """How far averages reach: in a private run the grid must be resolved beside them."""
         return LARGEST_PLAIN if self._setting.mechanism == "none" else REACH
-
-    def _absorb(self, aggregator: PushSum) -> None:
-        """Take in shares; raises `AggregationError` for a weight that shares of honest agents cannot add up to.
-
-        Among agents without records a weight stays zero until shares of the others arrive.
-        """
-        aggregator.absorb()
-        weight, agents = float(aggregator.held[-1]), len(self._shares)
-        if not (np.isfinite(aggregator.held).all() and 0.0 <= weight <= agents * (1.0 + 1e-6)):
-            raise AggregationError(
-                f"push-sum has a weight of {weight:g}, accepted are 0 to {agents}: a neighbour's sums are not those of "
-                "shares; no average is made"
-            )
 
     def _plausible(self, stage: int, total: FloatArray, kept: float) -> FloatArray:
         """The average in a masked sum; raises `AggregationError` for one that honest agents cannot have made.
@@ -275,13 +262,7 @@ class Aggregating(Algorithm):
             noisy = self._numbers.noisy
             deviation = shared_deviation(due.scale, noisy, self._numbers.missing) * math.sqrt(noisy)
             bound = float(self._setting.clip or LARGEST) + TAIL * deviation / kept
-        average = total / kept
-        if not (np.abs(average) <= bound).all():
-            raise AggregationError(
-                f"average {stage} has a number above {bound:g}, more than honest agents can make: masks do not fit, or "
-                "a neighbour changed a vector; the average is not used"
-            )
-        return average
+        return bounded(stage, total / kept, bound)
 
     def kept(self, present: Sequence[int]) -> float:
         """The weight of a sum's parties: 1 where all are present."""
@@ -289,7 +270,16 @@ class Aggregating(Algorithm):
 
     # -- the agent's interface ------------------------------------------------------------------------------------
 
+    @property
+    def gathers(self) -> bool:
+        return self._gathering is not None
+
+    def awaited(self, round_: int) -> tuple[int, ...] | None:
+        return None if self._gathering is None else self._gathering.awaited(round_)
+
     def start(self) -> Release | None:
+        if self._gathering is not None and self._first == 0:
+            return None
         return self._release() if self._next == 0 and self._total_rounds else None
 
     def _release(self) -> Release:
@@ -307,6 +297,10 @@ class Aggregating(Algorithm):
         return release
 
     def receive(self, release: Release) -> None:
+        if self._gathering is not None:
+            if self._gathering.receive(release, self._next):
+                self._consumed.append(release)
+            return
         current = self._next - 1
         if release.round is not None and release.round > current:
             raise AggregationError(f"the others went on without this agent: they are in round {release.round} of sums")
@@ -322,7 +316,7 @@ class Aggregating(Algorithm):
             aggregator.receive_key(release.sender, release.vector)
         elif isinstance(aggregator, MaskedSum):
             aggregator.receive(release.vector)
-        else:
+        elif isinstance(aggregator, Flood):
             aggregator.receive(step, release.sender, release.vector)
         if len(self._received) == len(self._setting.neighbours):
             self._complete(stage, step)
@@ -335,6 +329,8 @@ class Aggregating(Algorithm):
     def wake(self) -> Release | None:
         if self.finished:
             return None
+        if self._gathering is not None:
+            return self._release() if self._gathering.is_complete(self._next) else None
         missing = sorted(set(self._setting.neighbours) - self._received)
         if missing:
             current = self._next - 1
@@ -372,10 +368,10 @@ class Aggregating(Algorithm):
         return self._stage_charge(stage) if step == 0 else None
 
     def noised(self, index: int, vector: FloatArray) -> FloatArray:
-        """The noisy vector in charged release ``index``: a push-sum sends a share of it."""
-        if self._kind != "push-sum" or self._place(index)[1] != 0:
+        """The noisy vector in charged release ``index``: a push-sum sends a share of it, a tree a sum beside it."""
+        if self._kind not in ("push-sum", "tree") or self._place(index)[1] != 0:
             return vector
-        return opened(vector)
+        return opened(vector) if self._kind == "push-sum" else tree.own(vector)
 
     def snapshot(self) -> dict[str, FloatArray]:
         return self._aggregator.snapshot() | {
@@ -392,7 +388,8 @@ class Aggregating(Algorithm):
             self._own_last = own_last if own_last >= 0 else None
 
     def _reset(self, next_index: int) -> None:
-        self._aggregator = self._make()
+        self._aggregator = made = self.aggregator()
+        self._gathering = Gathering(made, self._setting.neighbours) if isinstance(made, Tree | MaskedTree) else None
         self._model = np.zeros(self._setting.dimension)
         self._next, self._closed = next_index, 0
         self._own_last = None

@@ -9,13 +9,15 @@ from typing import Any, Literal
 import numpy as np
 
 from coordinator_free.agent import Halt, Setting
-from coordinator_free.aggregation import flood, masked_sum, masking
+from coordinator_free.aggregation import flood, masked_sum, masked_tree, masking, tree
 from coordinator_free.aggregation.push_sum import TOLERANCE, counts
 from coordinator_free.privacy.observer import shared_deviation
 from coordinator_free.release import FloatArray
 from coordinator_free.settings import Count, NonNegative, Positive, SettingError, Settings, StepNumbers
 from topology.network import Network
 
+MASKED = ("masked-sum", "masked-tree")
+"""Values of ``learning.aggregation`` that hide each agent's vector in the sum."""
 MASKS = 2
 """How masks are derived in runs that are dealt now; 1, in older runs: without the run's id and both agents' keys."""
 
@@ -28,7 +30,7 @@ class AggregationError(SettingError, Halt):
 class AggregatingSettings(Settings):
     """Of all algorithms that average without a server."""
 
-    aggregation: Literal["flood", "push-sum", "masked-sum"] = "flood"
+    aggregation: Literal["flood", "push-sum", "tree", "masked-sum", "masked-tree"] = "flood"
     """How averages spread."""
     weighting: Literal["size", "equal"] = "size"
     """Of an average: by records, or equal."""
@@ -70,7 +72,9 @@ class AggregatingNumbers(Observation, StepNumbers):
     schedule: Sequence[Any] = ()
     """Of a flood: which vectors each agent passes on in each round."""
     adjacent: Sequence[Sequence[int]] = ()
-    """The neighbours of each agent."""
+    """The neighbours of each agent; empty where sums go over a tree."""
+    parents: Sequence[int] = ()
+    """The parent of each agent, where sums go over a tree."""
     stage_rounds: int
     """Rounds that spread one average."""
     masks: int = 1
@@ -112,6 +116,8 @@ def arranged(
         It cannot be run.
     """
     own = AggregatingSettings.of(learning)
+    if own.aggregation in ("tree", "masked-tree"):
+        return _over_a_tree(network, sizes, dimension, stages, own.aggregation, Observation.of(learning))
     adjacent = [[int(j) for j in network.neighbours(i)] for i in range(network.agents)]
     schedule, width, first, masks = [], dimension, 0, {}
     if own.aggregation == "push-sum":
@@ -135,6 +141,39 @@ def arranged(
             **masks,
         },
     }
+
+
+def _over_a_tree(
+    network: Network, sizes: Sequence[int], dimension: int, stages: int, kind: str, asked: Observation
+) -> dict[str, Any]:
+    masked = kind == "masked-tree"
+    if masked:
+        masking.check_hidden(network.agents, _connectivity(network, asked.colluders + 1), asked.colluders)
+    return {
+        "releases": int(masked) + 2 * stages,
+        "release_dimension": masked_tree.width(dimension) if masked else 2 * dimension,
+        "learning": {
+            "sizes": [int(size) for size in sizes],
+            "parents": tree.spanning(network),
+            "stage_rounds": 2,
+            **({"masks": MASKS} if masked else {}),
+        },
+    }
+
+
+def _connectivity(network: Network, enough: int) -> int:
+    """How many agents must be removed to cut the graph; where they are at least ``enough``, 2 or more may be said as 2.
+
+    The exact number takes a flow between many pairs of agents, so it is only worked out where it matters.
+    """
+    import networkx as nx
+
+    if network.agents < 2:
+        return 0
+    graph = nx.Graph((i, j) for i, j, _ in network.edges)
+    if not nx.is_biconnected(graph):
+        return 1
+    return 2 if enough <= 2 else int(nx.node_connectivity(graph))
 
 
 def _way_of_masks(network: Network, adjacent: list[list[int]], asked: Observation) -> int:
@@ -172,13 +211,18 @@ def refuse(setting: Setting, kind: str, numbers: AggregatingNumbers) -> None:
         )
     if setting.mechanism == "none":
         return
-    if numbers.observer == "sum" and kind != "masked-sum":
+    if numbers.observer == "sum" and kind not in MASKED:
         raise AggregationError(
             f'privacy.observer = "sum": with learning.aggregation = "{kind}" every release is seen; '
-            'use "masked-sum", or observer = "releases"'
+            'use "masked-sum" or "masked-tree", or observer = "releases"'
         )
-    if kind != "masked-sum":
+    if kind not in MASKED:
         return
+    if kind == "masked-tree" and numbers.dropouts:
+        raise AggregationError(
+            f"privacy.dropouts = {numbers.dropouts}: a sum over a tree needs all agents; accepted is 0, or "
+            'learning.aggregation = "masked-sum"'
+        )
     if numbers.observer != "sum":
         raise AggregationError(
             f'privacy.observer = "{numbers.observer}": a masked sum shows its sum alone; use observer = "sum"'

@@ -17,10 +17,11 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from coordinator_free.agents.averages.aggregating import Aggregating
-from coordinator_free.agents.averages.arrangement import AggregatingNumbers, weights
+from coordinator_free.agents.averages.arrangement import MASKED, AggregatingNumbers, weights
 from coordinator_free.agents.averages.averaging import Averaging, AveragingSettings
 from coordinator_free.agents.averages.gradient_descent import GradientDescent, GradientDescentSettings
 from coordinator_free.agents.registry import algorithm, make
+from coordinator_free.aggregation import tree
 from coordinator_free.aggregation.push_sum import opened
 from coordinator_free.privacy.analytic_gaussian import gaussian_mu
 from coordinator_free.problem.clipped import ClippedProblem
@@ -30,6 +31,8 @@ from coordinator_free.theory.weighted_averages import Sizes, average_variance, c
 from node.experiments.theory.subject import Subject
 
 _MOST_PASSED = 200
+_HELD = {"push-sum": opened, "tree": tree.own}
+"""The vector in an agent's first message of a stage, where the message holds more."""
 _RESOLVED = 1e-9
 """Of the largest gap: smaller gaps are rounding errors."""
 
@@ -203,7 +206,7 @@ class Averaged:
 
         None where the releases do not show them: a configuration, a masked sum, a capture that is not complete.
         """
-        if not self.subject.releases or self.local or self.settings.aggregation == "masked-sum":
+        if not self.subject.releases or self.local or self.settings.aggregation in MASKED:
             return None
         known = {(release.sender, release.index): release.vector for release in self.subject.releases}
         theta = np.zeros(self.objective.dimension)
@@ -214,8 +217,8 @@ class Averaged:
             vectors = [vector for vector in first if vector is not None]
             if len(vectors) < len(self.owners):
                 return None
-            if self.settings.aggregation == "push-sum":
-                vectors = [opened(vector) for vector in vectors]
+            if self.settings.aggregation in _HELD:
+                vectors = [_HELD[self.settings.aggregation](vector) for vector in vectors]
             theta = theta - self.settings.step * (self.objective.shares @ np.stack(vectors))
             found.append(theta)
         return np.stack(found)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from coordinator_free.agent import Activation
+from coordinator_free.agent import Activation, Agent
 from coordinator_free.clocks import waits
 from coordinator_free.inbox import NewestInbox, RoundInbox, used
 from coordinator_free.problem.losses import SQUARED
@@ -22,7 +22,7 @@ def say(sender: int, index: int, round: int | None = None) -> Release:
     return Release(sender, index, np.array([float(index)]), round=round)
 
 
-class Averager:
+class Averager(Agent):
     """A tiny agent in rounds: says its value, then the mean of what it hears."""
 
     name: ClassVar[str] = "averager"

@@ -352,7 +352,7 @@ def test_of_the_worst_possible_record_nine_tenths_of_what_is_accounted_is_shown(
         audited(folder, adversarial=True, observer=1)
 
 
-@pytest.mark.parametrize("aggregation", ["flood", "push-sum"])
+@pytest.mark.parametrize("aggregation", ["flood", "push-sum", "tree"])
 def test_a_published_claim_is_refuted_by_the_attack_and_an_honest_one_is_not(tmp_path, aggregation):
     """Theorem 1 of Kang, Liu and Wang: claimed 0.25, 8 equal parties, delta 1e-3, truly 3.03 for who hears it."""
     learning = f'algorithm = "gradient-descent"\nstep = 1.0\nsmoothness = 1.0\naggregation = "{aggregation}"'
@@ -428,18 +428,50 @@ def test_one_agent_of_eight_with_too_little_noise_is_found_and_named(tmp_path, m
     assert "in that of agent 2 (" in line
 
 
-MASKED = 'algorithm = "gradient-descent"\nstep = 1.0\nsmoothness = 1.0\naggregation = "masked-sum"'
+OVER_A_TREE = 'algorithm = "gradient-descent"\nstep = 1.0\nsmoothness = 1.0\naggregation = "tree"'
 
 
-def masked(tmp_path, name, trials=2000, agents=(0, 5), dimension=4):
-    folder = deal(tmp_path / name, GAUSSIAN + '\nobserver = "sum"', MASKED, records="[12, 20]", dimension=dimension)
+def test_an_exact_vector_in_a_partial_sum_is_found(tmp_path, monkeypatch):
+    """The noisy vector beside it has the charged noise, so a test of that alone finds nothing."""
+    perturbed = aggregating.Aggregating._perturbed
+    exact = {}
+
+    def noting(self, stage):
+        exact["vector"] = self._contribution(stage)[0]
+        return perturbed(self, stage)
+
+    def leaking(self, stage, sums):
+        message = sums.send_up(float(self._shares[self._setting.agent]), self._perturbed(stage))
+        vector = message[: message.size // 2]
+        half = message[message.size // 2 :] + self._shares[self._setting.agent] * (exact["vector"] - vector)
+        return np.concatenate([vector, half])
+
+    folder = deal(tmp_path / "leak", GAUSSIAN, OVER_A_TREE, records="[12, 20]")
+    with monkeypatch.context() as wrong:
+        wrong.setattr(aggregating.Aggregating, "_perturbed", noting)
+        wrong.setattr(aggregating.Aggregating, "_up", leaking)
+        run_twin(folder)
+    found = audited(folder, trials=20, agents=[0], secret=SECRET)
+    assert any("holds more than its noisy vector" in line for line in found.findings), found.findings
+    assert not found.noise.ok
+
+
+MASKS = {
+    way: f'algorithm = "gradient-descent"\nstep = 1.0\nsmoothness = 1.0\naggregation = "{way}"'
+    for way in ("masked-sum", "masked-tree")
+}
+
+
+def masked(tmp_path, name, trials=2000, agents=(0, 5), dimension=4, way="masked-sum"):
+    folder = deal(tmp_path / name, GAUSSIAN + '\nobserver = "sum"', MASKS[way], records="[12, 20]", dimension=dimension)
     run_twin(folder)
     return audited(folder, trials=trials, agents=list(agents), secret=SECRET)
 
 
-def test_the_log_of_a_masked_run_shows_the_sum_and_of_a_party_nothing(tmp_path):
+@pytest.mark.parametrize("way", MASKS)
+def test_the_log_of_a_masked_run_shows_the_sum_and_of_a_party_nothing(tmp_path, way):
     """8 parties, 10 sums of 4 numbers: 320 guesses at signs. The attack on a party is that on the sum."""
-    found = masked(tmp_path, "masked")
+    found = masked(tmp_path, "masked", way=way)
     assert found.ok, found.findings
     assert found.noise.releases == 10
     assert found.noise.ok
@@ -459,11 +491,12 @@ def test_half_the_noise_of_a_masked_sum_is_found_in_the_sum(tmp_path, monkeypatc
     assert any(line.startswith("noise: scale") for line in found.findings), found.findings
 
 
-def test_masks_that_do_not_hide_a_party_are_found(tmp_path, monkeypatch):
-    """Own masks alone, and no noise: they are all opened, and what is left is each party's vector."""
+@pytest.mark.parametrize("way", MASKS)
+def test_masks_that_do_not_hide_a_party_are_found(tmp_path, monkeypatch, way):
+    """Without masks of pairs and without noise: own masks are all opened, and what is left is each party's vector."""
     real = masking.masked
     monkeypatch.setattr(masking, "masked", lambda words, agent, own, pairs: real(words, agent, own, {}))
-    folder = deal(tmp_path / "bare", 'mechanism = "none"', MASKED)
+    folder = deal(tmp_path / "bare", 'mechanism = "none"', MASKS[way])
     run_twin(folder)
     found = audited(folder, trials=20, agents=[0], secret=SECRET)
     assert found.masked_sums.right == 320
