@@ -27,6 +27,7 @@ COMMANDS = (
     "budget",
     "log",
     "replay",
+    "view",
     "eavesdrop",
     "verify",
     "audit",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -40,6 +41,7 @@ def run(
     ] = "processes",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing run's results. Ledgers stay.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print results.json instead of the table.")] = False,
+    view: Annotated[bool, typer.Option("--view", help="Show the run in the browser, until Ctrl-C.")] = False,
 ) -> None:
     """Run a configuration: one process for each agent, or the twin.
 
@@ -49,6 +51,10 @@ def run(
 
     if world not in ("processes", "twin"):
         raise ValueError(f"--world {world}: accepted are processes and twin")
+    if view:
+        from node.commands.view import check_installed
+
+        check_installed()
     from node.configuration.reading import load
     from node.configuration.refusals import ConfigurationError
     from node.dealing.place import is_run
@@ -69,12 +75,27 @@ def run(
     for warning in manifest.warnings:
         console.print(f"[yellow]warning:[/] {warning}", highlight=False)
     agents = manifest.agents
-    if world == "twin":
-        with console.status(f"{agents} agents in the twin ..."):
-            watch = steps.run_in_twin(folder)
-    else:
-        watch = _run_processes(configuration, folder, agents, console, fresh=not force)
-    conclude(folder, watch, console, as_json=as_json)
+    with _shown(folder, console) if view else contextlib.nullcontext():
+        if world == "twin":
+            with console.status(f"{agents} agents in the twin ..."):
+                watch = steps.run_in_twin(folder)
+        else:
+            watch = _run_processes(configuration, folder, agents, console, fresh=not force)
+        conclude(folder, watch, console, as_json=as_json)
+
+
+@contextlib.contextmanager
+def _shown(folder: Path, console: Console) -> Iterator[None]:
+    """Show the run in the browser, also after its end until the reader has seen enough."""
+    from node.commands.view import page_of
+
+    with page_of(folder, lambda address: console.print(f"see {address}", highlight=False, soft_wrap=True)) as stay:
+        try:
+            yield
+        except typer.Exit:  # the run failed: its page tells how
+            stay(console)
+            raise
+        stay(console)
 
 
 def conclude(folder: Path, watch: Watch, console: Console, *, as_json: bool) -> None:

@@ -110,6 +110,11 @@ def _total(used: Sequence[Mechanism | None], budget: Budget | None) -> tuple[flo
     return found.epsilon, found.accountant
 
 
+def epsilon_of(used: Sequence[Mechanism | None], budget: Budget | None) -> float | None:
+    """The epsilon of releases of these mechanisms at the budget's delta; None where it is not finite."""
+    return _finite(_total(used, budget)[0])
+
+
 def _largest(figures: list[float | None]) -> float | None:
     """The largest over all agents; None where one has no finite figure."""
     there = [figure for figure in figures if figure is not None and math.isfinite(figure)]
