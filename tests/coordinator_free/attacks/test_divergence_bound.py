@@ -24,7 +24,7 @@ def gaussian_scores(rng: np.random.Generator, mu: float, runs: int) -> tuple[Flo
 
 @pytest.mark.parametrize(
     ("epsilon", "delta", "least"),
-    [(2.0, 1e-3, 0.9), (1.0, 1e-3, 0.9), (6.0, 1e-3, 0.9), (0.5, 1e-2, 0.9), (1.0, 1e-5, 0.8)],
+    [(2.0, 1e-3, 0.93), (1.0, 1e-3, 0.92), (6.0, 1e-3, 0.93), (0.5, 1e-2, 0.94), (1.0, 1e-5, 0.85)],
 )
 def test_a_thousand_trials_come_near_the_truth(epsilon: float, delta: float, least: float) -> None:
     mu, rng = float(gaussian_mu(epsilon, delta)), np.random.default_rng(5)
@@ -63,15 +63,19 @@ def test_without_noise_it_is_infinite() -> None:
 
 
 @given(seed=st.integers(0, 2**32 - 1), delta=st.sampled_from([0.0, 1e-5, 1e-2]))
-def test_neither_the_order_nor_the_names_of_the_datasets_matter(seed: int, delta: float) -> None:
-    rng = np.random.default_rng(seed)
-    first, second = gaussian_scores(rng, 1.0, 50)
+def test_no_more_is_shown_than_the_largest_score_and_no_less_of_larger_ones(seed: int, delta: float) -> None:
+    first, second = gaussian_scores(np.random.default_rng(seed), 1.0, 50)
     shown = sharp_bound(first, second, delta, CONFIDENCE)
-    assert sharp_bound(rng.permutation(first), rng.permutation(second), delta, CONFIDENCE) == pytest.approx(
-        shown, abs=1e-3
-    )
-    assert sharp_bound(-second, -first, delta, CONFIDENCE) == pytest.approx(shown, abs=1e-3)
-    assert sharp_bound(first, second, delta, 0.999) <= shown
+    assert 0.0 <= shown <= max(first.max(), -second.min(), 0.0)
+    assert sharp_bound(first + 0.1, second, delta, CONFIDENCE) >= shown
+
+
+def test_a_leak_that_delta_allows_shows_nothing_more_often_than_it_says() -> None:
+    """Each ratio is infinite with probability delta. Of 1,000 at 90%, 131 above have 1e-3 where 10% are allowed."""
+    rng = np.random.default_rng(13)
+    for runs, delta in ((65, 1e-3), (1000, 1e-2)):
+        draws = np.where(rng.random((1000, runs)) < delta, np.inf, 0.0)
+        assert sum(sharp_bound(draw, np.empty(0), delta, 0.9) > 0.0 for draw in draws) <= 131
 
 
 @pytest.mark.parametrize(
