@@ -82,7 +82,7 @@ def sharp_bound(first: FloatArray, second: FloatArray, delta: float, confidence:
 
 
 def _log_wealth(ratios: FloatArray, epsilon: float, delta: float, shares: FloatArray, weights: FloatArray) -> float:
-    """The logarithm of the largest wealth on the way, averaged over the shares, of a bet that means exceed ``delta``."""
+    """The logarithm of the largest wealth on the way, averaged over the shares, of bets on means above ``delta``."""
     excess = np.maximum(-np.expm1(np.minimum(epsilon - ratios, 0.0)), 0.0)
     # Wealth falls at a score without excess, so it is largest right after one with excess, or at the beginning.
     at = np.flatnonzero(excess)

@@ -9,17 +9,14 @@ from coordinator_free.attacks.charges import check_charges
 from coordinator_free.attacks.inversion import noised_part
 from node.audit.evidence import Evidence
 from node.audit.report import LedgerReport, Part
+from node.audit.restarts import restarts
 
 
 def ledgers(evidence: Evidence) -> Part[LedgerReport]:
     """Releases against ledgers and configuration, and what is wrong with frames by themselves."""
     recording, run = evidence.recording, evidence.run
     found = list(recording.findings)
-    found += [
-        f"agent {agent} release {index}: received with two different bodies, its noise was drawn again"
-        for agent, index in recording.capture.redrawn
-    ]
-    found += [f"agent {agent}: its ledger went backwards" for agent in recording.capture.backwards]
+    found += restarts(recording)
     found += _configured(evidence)
     charged = recorded = 0
     for agent, observed in enumerate(evidence.agents):

@@ -17,10 +17,10 @@ _COMMON = """
 [run]
 name = "{name}"
 seed = 11
-simulation = true
+simulation = {simulation}
 [data]
 source = "synthetic"
-agents = 20
+agents = {agents}
 dimension = 4
 records = [12, 20]
 [topology]
@@ -41,7 +41,7 @@ clip = {clip}
 
 def _task(learning: str, **others: str) -> str:
     values = {"name": "task", "graph": "ring", "updates": "10", "mechanism": "gaussian", "clip": "0.4", "privacy": ""}
-    values["loss"] = "logistic"
+    values |= {"loss": "logistic", "agents": "20", "simulation": "true"}
     return _COMMON.format(**values | others, learning=learning)
 
 
@@ -65,8 +65,16 @@ TASKS: Final[Mapping[str, str]] = {
     "propagation": _task(_ANCHOR.format("gradient")),
     "propagation, minimiser": _task(_ANCHOR.format("output-perturbation"), clip="4.0"),
     "propagation, objective": _task(_ANCHOR.format("objective-perturbation"), clip="4.0"),
+    "descent, restart": _task(_DESCENT, agents="5", updates="12"),
+    "pvp, restart": _task(_ADMM.format("pvp"), clip="4.0", agents="5", updates="12", simulation="false"),
 }
 """Small configurations, by name."""
+
+RESTARTED: Final = frozenset({"descent, restart", "pvp, restart"})
+"""Tasks over processes, one of whose agents is killed between two releases and started again."""
+KILLED: Final = 3
+"""The agent that is killed, before it charges release `KILLED_BEFORE`."""
+KILLED_BEFORE: Final = 6
 
 _MECHANISMS = "coordinator_free/privacy/mechanisms.py"
 _NOISE = "coordinator_free/privacy/noise.py"
@@ -81,6 +89,11 @@ _SUMS = "coordinator_free/agents/averages/aggregating.py"
 _MASKED = "coordinator_free/aggregation/masked_sum.py"
 
 
+_OUTGOING = "node/agent/outgoing.py"
+_RESTART = "node/agent/restart.py"
+_CHARGING = "node/agent/charging.py"
+
+
 @dataclass(frozen=True)
 class Mutant:
     """One fault: in the file ``place`` the text ``before``, which stands there once, becomes ``after``."""
@@ -93,6 +106,19 @@ class Mutant:
     own: bool = False
 
 
+_FINITE = "        if not release.finite:\n"
+KILL: Final = Mutant(
+    "a kill",
+    "descent, restart",
+    _OUTGOING,
+    _FINITE,
+    f"        killed = self._around.folder / 'killed'\n"
+    f"        if (self._around.agent, release.index) == ({KILLED}, {KILLED_BEFORE}) and not killed.exists():\n"
+    "            import os, signal\n"
+    "            killed.touch()\n"
+    "            os.kill(os.getpid(), signal.SIGKILL)\n" + _FINITE,
+)
+"""No fault: what kills one agent in the tasks of `RESTARTED`, between two releases, on a machine of any speed."""
 _NORMAL = "        normal *= self.scale * STEPS\n"
 _LAPLACE = "        return discrete_laplace(stream, dimension, self.scale * STEPS)\n"
 _CLIP = "        least, largest = self._slope_limits(clip, norm)\n"
@@ -246,6 +272,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         _MADE,
         _MADE + "            label = int(self._problem.y[self._next % self._problem.records] > 0)\n"
         "            model[0] += (int(model[0] * 2**20) + label) % 2 / 2**20\n",
+    ),
+    # -- noise that is used twice across a restart
+    Mutant(
+        "an index that was sent is used again after a restart",
+        "descent, restart",
+        _RESTART,
+        "    talk.agent.restore(state, talk.charger.charged)\n",
+        "    talk.agent.restore(state, outgoing.last)\n",
+    ),
+    Mutant(
+        "noise is counted from the start of the process",
+        "descent, restart",
+        _DESCENT_CODE,
+        _MADE,
+        "            self.drawn = getattr(self, 'drawn', -1) + 1\n" + _MADE.replace("self._next", "self.drawn"),
+    ),
+    Mutant(
+        "every start of a process has the same nonce",
+        "pvp, restart",
+        _CHARGING,
+        "os.urandom(NONCE_BYTES)",
+        "bytes(NONCE_BYTES)",
     ),
     # -- charges that are not what a release costs, judged by the same installation
     Mutant("a clip that does not act", "descent", _OBJECTIVE, _CLIP, _UNCLIPPED, own=True),

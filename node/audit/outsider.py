@@ -30,6 +30,7 @@ from coordinator_free.privacy.analytic_gaussian import gaussian_mu
 from coordinator_free.release import FloatArray, Release
 from node.audit.evidence import CERTAIN
 from node.audit.report import AuditError, CaptureReport, NoiseReport
+from node.audit.restarts import drawn_again
 from node.audit.sensitivity import ROUNDED
 from node.folder.canaries import Coins, Planted, read_coins
 from node.folder.public import PublicNumbers
@@ -89,6 +90,7 @@ class _Logged:
     """The releases in a log by (agent, index), and all of each agent."""
 
     capture: CaptureReport
+    drawn_again: list[str]
     releases: dict[tuple[int, int], Release] = field(default_factory=dict)
     sent: dict[int, list[Release]] = field(default_factory=dict)
 
@@ -124,7 +126,7 @@ def audit_log(logs: Sequence[Path], coins: Path, *, confidence: float = 0.95) ->
     planted, flipped = _planted(readers[0]), read_coins(coins)
     _check_coins(planted, flipped, coins)
     logged = _read(readers, planted)
-    seen = _Seen()
+    seen = _Seen(findings=logged.drawn_again)
     if flipped.commitment != planted.commitment:
         seen.findings.append("the coins are not those whose digest the log carries")
     for numbers in planted.agents:
@@ -165,7 +167,8 @@ def _read(readers: Sequence[TrafficLogReader], planted: Planted) -> _Logged:
             if release.vector.size == planted.agents[release.sender].release_dimension:
                 releases.setdefault((release.sender, release.index), release)
                 sent.setdefault(release.sender, []).append(release)
-    return _Logged(CaptureReport(**counter.verdict().as_results()), releases, sent)
+    capture = counter.verdict()
+    return _Logged(CaptureReport(**capture.as_results()), drawn_again(capture), releases, sent)
 
 
 def _judge(numbers: PublicNumbers, planted: Planted, coins: Coins, logged: _Logged, seen: _Seen) -> None:
@@ -247,7 +250,7 @@ def _report(planted: Planted, logged: _Logged, seen: _Seen, confidence: float) -
         expected=expected[0],
         expected_if_charged=expected[1],
         attained=attained,
-        findings=tuple(findings),
+        findings=tuple(dict.fromkeys(findings)),
         notes=tuple(seen.notes),
     )
 

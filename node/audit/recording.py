@@ -131,7 +131,7 @@ def _due(recording: Recording, agent: int) -> int:
 def _read_journal(
     recording: Recording, agent: int, path: Path, frames: dict[Key, set[bytes]], *, complete: bool
 ) -> None:
-    journalled = set()
+    journalled: dict[Key, Release] = {}
     for _, parts in read_journal(path):
         try:
             release = decode(parts, recording.run.run)
@@ -140,7 +140,11 @@ def _read_journal(
         if not isinstance(release, Release) or release.sender != agent:
             continue
         key = (agent, release.index)
-        journalled.add(key)
+        if not journalled.setdefault(key, release).same_as(release):
+            recording.findings.append(
+                f"agent {agent} release {release.index}: its journal holds two different releases of this index"
+            )
+            continue
         whole = parts[1] + parts[2]
         if key in frames:
             if whole not in frames[key]:

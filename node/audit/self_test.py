@@ -22,13 +22,13 @@ import coordinator_free
 import node
 import topology
 from node.audit.auditor import audit
-from node.audit.mutants import MUTANTS, TASKS, Mutant
+from node.audit.mutants import KILL, KILLED, MUTANTS, RESTARTED, TASKS, Mutant
 from node.audit.report import AuditError
 from node.audit.verify import verify
 
 _PACKAGES: Final = (topology, coordinator_free, node)
 _TRIALS: Final = 300
-_AGENTS: Final = (0, 7, 13)
+_AGENTS: Final = (0, 1, 3)
 _CORRECT: Final = "no fault"
 _RUN: Final = """
 from pathlib import Path
@@ -37,6 +37,22 @@ from node.dealing.folder import deal_run
 from node.worlds.twin import run_twin
 deal_run(load(Path("task.toml")), Path("run"))
 run_twin(Path("run"))
+"""
+_RUN_WITH_A_RESTART: Final = f"""
+from pathlib import Path
+from node.configuration.reading import load
+from node.dealing.folder import deal_run
+from node.worlds.launcher import Cluster
+configuration, folder = load(Path("task.toml")), Path("run")
+deal_run(configuration, folder)
+cluster = Cluster(folder, configuration, configuration.data.agents)
+cluster.start()
+try:
+    cluster.watch(until=lambda _: {KILLED} in cluster.ended)
+    cluster.restart({KILLED})
+    cluster.watch()
+finally:
+    cluster.close()
 """
 _AUDIT: Final = f"""
 from pathlib import Path
@@ -72,7 +88,9 @@ def _case(number: int, mutant: Mutant, folder: Path) -> Case:
         shutil.copytree(source, place / package.__name__, ignore=shutil.ignore_patterns("__pycache__"))
     _change(place / mutant.place, mutant)
     (place / "task.toml").write_text(TASKS[mutant.task], encoding="utf-8")
-    _copy(place, _RUN)
+    if mutant.task in RESTARTED:
+        _change(place / KILL.place, KILL)
+    _copy(place, _RUN_WITH_A_RESTART if mutant.task in RESTARTED else _RUN)
     if mutant.own:
         findings = [line for line in _copy(place, _AUDIT).splitlines() if line]
     else:

@@ -24,6 +24,7 @@ from coordinator_free.release import Release
 from coordinator_free.twin.reexecution import reexecute
 from node.audit.learned_graph import remade
 from node.audit.recording import Recording, read_recording
+from node.audit.restarts import restarts
 from node.folder.build import same_build
 from node.folder.ledger import LedgerFile
 from node.folder.shard import read_secret, setting
@@ -54,9 +55,9 @@ class Verdict:
     """What a re-execution came to.
 
     ``differences``: the first of each agent, in the order in which they were recorded. ``findings``: frames that are
-    wrong by themselves, and what is wrong with a learned graph. ``exact``: whether the comparison was bit for bit.
-    ``missing``: releases that are nowhere. ``stopped``: where an agent could not be followed further, because what it
-    used is missing.
+    wrong by themselves, indices with two releases, and what is wrong with a learned graph. ``exact``: whether the
+    comparison was bit for bit. ``missing``: releases that are nowhere. ``stopped``: where an agent could not be
+    followed further, because what it used is missing.
     """
 
     agents: int
@@ -125,7 +126,7 @@ def verify(folder: Path) -> Verdict:
         exact=exact,
         differences=tuple(differences),
         stopped=tuple(stopped),
-        findings=(*recording.findings, *remade(run)),
+        findings=(*recording.findings, *restarts(recording), *remade(run)),
         damage=tuple(recording.damage),
     )
 
