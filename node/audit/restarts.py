@@ -11,7 +11,7 @@ Rules that hold here:
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from coordinator_free.privacy.ledger import LedgerError
@@ -54,7 +54,7 @@ def restarts(recording: Recording) -> list[str]:
     return found
 
 
-def _kept(records: list[Mapping[str, Any]], run: bytes) -> Iterator[Release]:
+def _kept(records: Iterable[Mapping[str, Any]], run: bytes) -> Iterator[Release]:
     """The releases that the lines of a ledger hold."""
     for record in records:
         if "frame" not in record:

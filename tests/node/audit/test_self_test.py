@@ -27,12 +27,12 @@ def test_each_fault_has_its_one_place_in_the_packages() -> None:
 @pytest.mark.processes
 def test_faults_are_found_from_outside_and_by_the_installation_that_has_them() -> None:
     again = "an index that was sent is used again after a restart"
-    names = ("Gaussian noise halved", again, "a clip that does not act")
+    names = (again, "a clip that does not act")
     found = list(cases([mutant for mutant in MUTANTS if mutant.name in names]))
     assert [case.name for case in found] == ["no fault", "no fault", *names]
     assert all(case.passed for case in found), found
-    assert [bool(case.finding) for case in found] == [False, False, True, True, True]
-    assert "agent 3 release 5" in found[3].finding
+    assert [bool(case.finding) for case in found] == [False, False, True, True]
+    assert "agent 3 release 5" in found[2].finding
 
 
 def test_faults_need_the_self_test(capsys: pytest.CaptureFixture[str]) -> None:
