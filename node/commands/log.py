@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from node.traffic.reader import TrafficLogReader
     from node.traffic.selection import Selection
 
-app = typer.Typer(no_args_is_help=True, help="Look into a traffic log: info, cat, filter, merge, salvage, verify.")
+app = typer.Typer(
+    no_args_is_help=True, help="Look into a traffic log: info, cat, export, filter, merge, salvage, verify."
+)
 
 Log = Annotated[Path, typer.Argument(metavar="LOG", help="The traffic log.", show_default=False)]
 Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="The new log; must not exist.", show_default=False)]
@@ -93,6 +95,48 @@ def cat(
             (write_csv if kind == "csv" else write_ndjson)(frames, file)
     else:
         (write_csv if kind == "csv" else write_ndjson)(frames, sys.stdout)
+    _warn(log, reader)
+
+
+@app.command()
+def export(
+    log: Log,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="The new file; must not exist.", show_default=False)
+    ],
+    kind: Annotated[str, typer.Option("--format", help="mcap-json or trace.")] = "mcap-json",
+) -> None:
+    """Write a log in a form that other tools show.
+
+    mcap-json: an MCAP file with decoded messages and numbers to plot, for Foxglove and other tools of MCAP.
+    trace: one track an agent, with arrows from the releases that a release used, for Perfetto and Chromium.
+
+    Example: sottovoce log export traffic.mcap --format trace --out trace.json
+    """
+    from rich.console import Console
+    from rich.progress import track
+
+    from node.traffic.mcap_json import write_mcap_json
+    from node.traffic.reader import TrafficLogReader
+    from node.traffic.trace import write_trace
+
+    if kind not in ("mcap-json", "trace"):
+        raise ValueError(f"--format {kind}: accepted are mcap-json and trace")
+    reader = TrafficLogReader(log)
+    whole = reader.summary()
+    items = track(
+        reader.items(),
+        str(log),
+        total=None if whole is None else whole.frames,
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+    try:
+        written = (write_trace if kind == "trace" else write_mcap_json)(items, out)
+    except FileExistsError as error:
+        raise ValueError(str(error)) from None
+    print(f"{out}: {written} {'events' if kind == 'trace' else 'messages'}")
     _warn(log, reader)
 
 

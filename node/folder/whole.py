@@ -11,7 +11,9 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
@@ -51,6 +53,31 @@ def write_new(path: Path, data: bytes) -> None:
         raise
     except OSError as error:
         raise _named(error, path, path) from error
+
+
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write piece by piece, mode 0600, that has its name once all is written; after an error there is none.
+
+    Raises
+    ------
+    FileExistsError
+        If there is a file with that name.
+    OSError
+        With ``path`` as its file name.
+    """
+    part = _part(path)
+    try:
+        part.unlink(missing_ok=True)
+        with os.fdopen(os.open(part, _NEW, 0o600), "wb") as file:
+            yield file
+        os.link(part, path)  # unlike a renaming, it replaces nothing
+    except FileExistsError:
+        raise FileExistsError(f"{path} exists: name a new file") from None
+    except OSError as error:
+        raise _named(error, path, part) from error
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def copy_whole(source: Path, target: Path, mode: int) -> None:
