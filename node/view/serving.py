@@ -7,22 +7,13 @@ import contextlib
 import secrets
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import uvicorn
 
 from node.view.moment import Watched
 from node.view.server import HOST, application
 from node.view.subject import Subject
-
-
-class _Server(uvicorn.Server):
-    """A server that leaves signals to its caller."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
-        yield
 
 
 def bound(port: int) -> socket.socket:
@@ -62,7 +53,7 @@ async def serve(
     token = secrets.token_urlsafe(24)
     port = listening.getsockname()[1]
     watched = Watched(subject)
-    server = _Server(
+    server = uvicorn.Server(
         uvicorn.Config(
             application(watched, token, port),
             log_config=None,
@@ -84,7 +75,7 @@ async def serve(
         with contextlib.closing(listening):
             listening.listen(128)
             tell(f"http://{HOST}:{port}/{token}/")
-            await server.serve([listening])
+            await server._serve([listening])  # `serve` would take the signals of the process
     finally:
         ending.cancel()
         watching.cancel()
