@@ -32,7 +32,7 @@ from coordinator_free.agent import Activation, Setting
 from coordinator_free.agents.checks import checked
 from coordinator_free.agents.personal import signatures
 from coordinator_free.agents.personal.anchors import Anchor, AnchorSettings
-from coordinator_free.agents.personal.smoothing import Smoothed, kernel, smooth
+from coordinator_free.agents.personal.large_smoothing import Posterior, smoothed
 from coordinator_free.algorithm import Algorithm
 from coordinator_free.inbox import used
 from coordinator_free.privacy.mechanism import GRID, LARGEST_SCALE, Mechanism
@@ -158,7 +158,6 @@ class GraphSmoothing(Algorithm):
         self._next = next_index
         self._own_last: int | None = None
         self._consumed: list[Release] = []
-        self._result: Smoothed | None = None
 
     def _own(self) -> FloatArray:
         """The vector of release 0: all but the anchor is public."""
@@ -259,8 +258,8 @@ class GraphSmoothing(Algorithm):
         vectors = np.stack([known[i] for i in origins])
         edges = np.array(self._numbers.edges, dtype=np.float64)
         result = _smoothing(edges.tobytes(), self._agents, vectors.tobytes(), len(origins), self._prior)
-        place, factor = origins.index(mine), self._in_units_of_models(result)
-        return factor * result.mean[place], factor**2 * result.variance[place]
+        found, factor = result.at(origins.index(mine)), self._in_units_of_models(result)
+        return factor * found.mean, factor**2 * found.variance
 
     def _step_of_descent(self) -> float | None:
         """1 / L in units of the clip, for a loss whose labels have a scale and rows with a public bound; else None."""
@@ -269,7 +268,7 @@ class GraphSmoothing(Algorithm):
             return None
         return setting.clip / (judge.curvature_bound * setting.row_bound**2)
 
-    def _in_units_of_models(self, result: Smoothed) -> float:
+    def _in_units_of_models(self, result: Posterior) -> float:
         """From the units of releases to those of models, by public numbers and releases alone.
 
         With ``model_norm`` the signal's expected norm becomes that. Otherwise, where labels have a scale, the smoothed
@@ -305,11 +304,10 @@ class GraphSmoothing(Algorithm):
 
 
 @lru_cache(maxsize=1)
-def _smoothing(edges: bytes, agents: int, known: bytes, count: int, prior: str) -> Smoothed:
+def _smoothing(edges: bytes, agents: int, known: bytes, count: int, prior: str) -> Posterior:
     """The smoothing of ``count`` known releases; remembered, because in the twin all agents ask for the same."""
     network = from_edges(agents, np.frombuffer(edges).reshape(-1, 3).tolist())
     vectors = np.frombuffer(known).reshape(count, -1)
     origins = vectors[:, 0].astype(np.intp)
-    covariance = kernel(network)[np.ix_(origins, origins)]
     deviations = np.where(vectors[:, 1] > 0, vectors[:, 1], NOTHING)
-    return smooth(covariance, vectors[:, 2:], deviations**2, per_coordinate=prior == "per-coordinate")
+    return smoothed(network, origins, vectors[:, 2:], deviations**2, per_coordinate=prior == "per-coordinate")

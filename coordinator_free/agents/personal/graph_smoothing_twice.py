@@ -25,7 +25,8 @@ import numpy as np
 
 from coordinator_free.agent import Setting
 from coordinator_free.agents.personal.graph_smoothing import NOTHING, GraphSmoothing
-from coordinator_free.agents.personal.smoothing import Smoothed, kernel, smooth
+from coordinator_free.agents.personal.large_smoothing import Posterior, smoothed
+from coordinator_free.agents.personal.smoothing import AtAgent
 from coordinator_free.privacy.families import mechanism
 from coordinator_free.privacy.mechanism import GRID, Mechanism
 from coordinator_free.problem.losses import Squared
@@ -141,7 +142,7 @@ class GraphSmoothingTwice(GraphSmoothing):
     def _origin(self) -> int:
         mine, again = self._setting.agent, self._setting.agent + self._agents
         if self._next == self._second and again not in self._known:
-            model = np.rint(self._estimates()[2] / GRID) * GRID + 0.0
+            model = np.rint(self._estimates().with_own / GRID) * GRID + 0.0
             self._known[again] = np.concatenate(([again], self._observed(self._next, model, self._clip_2)))
             return again
         if mine not in self._known:
@@ -153,14 +154,14 @@ class GraphSmoothingTwice(GraphSmoothing):
             return latest
         return again if again in self._known else mine
 
-    def _estimates(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Mean and variance of the own model by the others' releases, and its mean by all releases; each (p,)."""
+    def _estimates(self) -> AtAgent:
+        """Mean and variance of the own model by the others' releases, and its mean by all releases."""
         setting, n = self._setting, self._agents
         silent = np.zeros(2 * setting.dimension + 2)
         origins = sorted({origin % n for origin in self._known} | {setting.agent})
         first = np.stack([self._known.get(i, silent)[1:] for i in origins])
         second = np.stack([self._known.get(i + n, silent)[1:] for i in origins])
-        found = _estimated(
+        found, sizes, basis = _estimated(
             np.array(self._numbers.edges, dtype=np.float64).tobytes(),
             n,
             tuple(origins),
@@ -169,13 +170,17 @@ class GraphSmoothingTwice(GraphSmoothing):
             self._moment.tobytes(),
             self._prior,
         )
-        place = origins.index(setting.agent)
-        return found.mean[place], found.variance[place], found.with_own[place]
+        own = found.at(origins.index(setting.agent))
+        return AtAgent(
+            mean=(own.mean / sizes) @ basis.T,
+            variance=(own.variance / sizes**2) @ np.square(basis.T),
+            with_own=(own.with_own / sizes) @ basis.T,
+        )
 
     @property
     def model(self) -> FloatArray:
         """Once it has finished, what all releases show of its model; zero before."""
-        return self._estimates()[2] if self.finished else np.zeros(self._setting.dimension)
+        return self._estimates().with_own if self.finished else np.zeros(self._setting.dimension)
 
     def finish(self) -> FloatArray | None:
         """argmin 1/2 |theta - mean|^2 + finish_mu c_i L_i(theta), ``mean`` by the others' releases; never released.
@@ -186,15 +191,18 @@ class GraphSmoothingTwice(GraphSmoothing):
             return None
         problem: LocalProblem = self._setting.problem
         if self._finish_mu is None:
-            return own_part(problem, Received.unknown(self._estimates()[0]))
-        return problem.proximal(self._estimates()[0], self._finish_mu * self._setting.confidence)
+            return own_part(problem, Received.unknown(self._estimates().mean))
+        return problem.proximal(self._estimates().mean, self._finish_mu * self._setting.confidence)
 
 
 @lru_cache(maxsize=2)
 def _estimated(
     edges: bytes, agents: int, origins: tuple[int, ...], first: bytes, second: bytes, moment: bytes, prior: str
-) -> Smoothed:
-    """Models from what is known of both rounds; remembered, because in the twin all agents ask for the same."""
+) -> tuple[Posterior, FloatArray, FloatArray]:
+    """What is known of both rounds, smoothed in the eigenbasis of S, and the sizes and columns of that basis.
+
+    It is remembered, because in the twin all agents ask for the same.
+    """
     one = np.frombuffer(first).reshape(len(origins), -1)
     two = np.frombuffer(second).reshape(len(origins), -1)
     p = (one.shape[1] - 1) // 2
@@ -206,14 +214,8 @@ def _estimated(
     variances = 1.0 / (precision_1 + precision_2)
     observed = variances[:, None] * (precision_1[:, None] * observed_1 + precision_2[:, None] * observed_2)
     network = from_edges(agents, np.frombuffer(edges).reshape(-1, 3).tolist())
-    covariance = kernel(network)[np.ix_(origins, origins)]
-    found = smooth(covariance, observed, variances, per_coordinate=prior == "per-coordinate")
-    return Smoothed(
-        mean=(found.mean / sizes) @ basis.T,
-        variance=(found.variance / sizes**2) @ np.square(basis.T),
-        with_own=(found.with_own / sizes) @ basis.T,
-        gammas=found.gammas,
-    )
+    found = smoothed(network, np.array(origins), observed, variances, per_coordinate=prior == "per-coordinate")
+    return found, sizes, basis
 
 
 def _precision(deviations: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ with gamma by maximum marginal likelihood of the releases. For each agent the si
 own release* is what its own data may be combined with (Rasmussen and Williams 2006, Eq. 5.12, for leaving one out).
 
 Everything here is post-processing of what was released and of public numbers: it costs no privacy. Work is O(n^3) for
-each gamma on the grid, memory a few (n, n) matrices: 10,000 agents take minutes and 4 GB.
+each gamma on the grid, memory a few (n, n) matrices: for many agents there is `large_smoothing`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,17 @@ TIME = 10.0
 GAMMAS = tuple(2.0**k for k in range(-14, 3))
 """Prior scales tried, as multiples of the largest mean square of a coordinate of the releases."""
 
-_FLOOR = 1e-11
+FLOOR = 1e-11
 """Smallest variance of a release, in units of the prior's: below it float64 has no Cholesky factor."""
+
+
+@dataclass(frozen=True, eq=False)
+class AtAgent:
+    """Of one agent, each (p,): ``mean`` and ``variance`` by the others' releases, ``with_own`` the mean by all."""
+
+    mean: FloatArray
+    variance: FloatArray
+    with_own: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +52,10 @@ class Smoothed:
     variance: FloatArray
     with_own: FloatArray
     gammas: FloatArray
+
+    def at(self, place: int) -> AtAgent:
+        """The agent whose release has this place among the releases."""
+        return AtAgent(self.mean[place], self.variance[place], self.with_own[place])
 
 
 def kernel(network: Network, time: float = TIME) -> FloatArray:
@@ -75,16 +88,9 @@ def smooth(
     the grid is estimated from all coordinates (empirical Bayes, Efron 2014): that finds out which coordinates carry a
     signal, and is no worse where all do. Otherwise all share one gamma.
     """
-    size = float(np.square(releases).mean(axis=0).max()) or float(variances.min())
-    grid = size * np.array(GAMMAS)
+    grid = grid_of(releases, variances)
     evidence = np.stack([_evidence(gamma * covariance, releases, variances) for gamma in grid])
-    weights = np.zeros_like(evidence)
-    if per_coordinate:
-        weights = _mixture(evidence)
-        weights[weights < 1e-6] = 0.0
-        weights /= weights.sum(axis=0)
-    else:
-        weights[evidence.sum(axis=1).argmax()] = 1.0
+    weights = weights_of(evidence, per_coordinate=per_coordinate)
     mean, square, with_own = np.zeros_like(releases), np.zeros_like(releases), np.zeros_like(releases)
     for gamma, weight in zip(grid, weights, strict=True):
         columns = weight > 0
@@ -94,6 +100,25 @@ def smooth(
             square[:, columns] += weight[columns] * (one_variance + one_mean**2)
             with_own[:, columns] += weight[columns] * one_with_own
     return Smoothed(mean, square - mean**2, with_own, grid @ weights)
+
+
+def grid_of(releases: FloatArray, variances: FloatArray) -> FloatArray:
+    """The gammas that are tried, for ``releases`` (n, p) observed with ``variances`` (n,)."""
+    size = float(np.square(releases).mean(axis=0).max()) or float(variances.min())
+    grid: FloatArray = size * np.array(GAMMAS)
+    return grid
+
+
+def weights_of(evidence: FloatArray, *, per_coordinate: bool) -> FloatArray:
+    """The weight of each gamma for each coordinate; ``evidence`` and result have the shape (gammas, p)."""
+    weights = np.zeros_like(evidence)
+    if per_coordinate:
+        weights = _mixture(evidence)
+        weights[weights < 1e-6] = 0.0
+        weights /= weights.sum(axis=0)
+    else:
+        weights[evidence.sum(axis=1).argmax()] = 1.0
+    return weights
 
 
 def _mixture(evidence: FloatArray) -> FloatArray:
@@ -111,7 +136,7 @@ def _mixture(evidence: FloatArray) -> FloatArray:
 def _factor(covariance: FloatArray, variances: FloatArray) -> FloatArray:
     matrix = covariance.copy()
     # The noise of an honest release is far above the floor, without which a made-up release could end an agent.
-    matrix[np.diag_indices(len(matrix))] += np.maximum(variances, _FLOOR * covariance.max(initial=0.0))
+    matrix[np.diag_indices(len(matrix))] += np.maximum(variances, FLOOR * covariance.max(initial=0.0))
     return np.asarray(linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False), dtype=np.float64)
 
 
