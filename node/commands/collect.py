@@ -23,7 +23,9 @@ def collect(
 ) -> None:
     """Bring the parts of a run together, and score it.
 
-    What the agents and the eavesdropper left is copied into the run's folder.
+    What the agents and the eavesdropper left is copied into the run's folder. Where hosts have parts, the folder may be
+    missing: it is made from the public files in their parts.
+
     Exit status 1 if an agent did not finish.
 
     Example: sottovoce collect runs/hosts --parts parts
@@ -36,9 +38,10 @@ def collect(
     from node.results.results import read_results
     from node.results.table import show
     from node.worlds import steps
-    from node.worlds.parts import failures, gather
+    from node.worlds.parts import failures, gather, make_run
 
     run, parts = run.absolute(), parts.absolute()
+    make_run(run, parts)
     agents = read_manifest(run).agents
     if wait and read_hosts(run):
         raise ValueError("--wait is for containers: this run has hosts, and each `sottovoce host` ends with its agents")

@@ -51,8 +51,9 @@ def host(
     Each host writes its agents' endpoints into the folder given with --endpoints, and reads those of the others there.
     The folder may be shared by all hosts, or its files may be copied from host to host.
 
-    With --run, PART is the folder that `sottovoce card` made. The agents are dealt there from this host's own files,
-    and their scores are written there when they have ended.
+    When the agents have ended, their scores on their own held-out records are written into the part.
+
+    With --run, PART is the folder that `sottovoce card` made. The agents are dealt there from this host's own files.
 
     Exit status 1 if an agent did not finish.
 
@@ -63,7 +64,6 @@ def host(
     from node.worlds.host import Host
 
     number, port = _address_of(address)
-    in_place = run is not None
     if run is not None:
         part = steps.deal_in_place(part.absolute(), run.absolute())
     share = Host(part.absolute(), number, port, (endpoints or part / "exchange").absolute())
@@ -72,9 +72,8 @@ def host(
     for line in failure_lines(failed):
         print(f"sottovoce: {line}", file=sys.stderr)
     print(f"{share.share.name}: {len(share.share.agents) - len(share.unfinished)} agents finished")
-    if in_place:
-        steps.score_host(part)
-        print(f"scores of this host's agents, which no epsilon covers: {part / 'scores.json'}")
+    steps.score_host(part)
+    print(f"scores of this host's agents, which no epsilon covers: {part / 'scores.json'}")
     if failed or share.unfinished:
         raise typer.Exit(1)
 

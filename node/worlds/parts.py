@@ -20,9 +20,17 @@ from pathlib import Path
 from node.folder.endings import Failure, failures_of
 from node.folder.hosts import HOSTS, HostShare, read_hosts
 from node.folder.keys import AGENT_KEY, EAVESDROPPER_KEY, PUBLIC_KEYS
-from node.folder.manifest import read_manifest
+from node.folder.manifest import Manifest, read_manifest
 from node.folder.whole import copy_whole
-from node.places import CANARIES, EAVESDROPPER, HANDED_OVER, agent_folder, agent_name, shard_path
+from node.places import (
+    CANARIES,
+    EAVESDROPPER,
+    HANDED_OVER,
+    agent_folder,
+    agent_name,
+    agents_in_words,
+    shard_path,
+)
 from node.traffic.merge import merge_logs
 from node.traffic.run_logs import log_path, logs_of
 
@@ -132,6 +140,46 @@ def failures(run: Path, parts: Path) -> list[Failure]:
     return [failed for agent in range(agents) for failed in failures_of(part_folder(parts, agent), [agent])]
 
 
+def make_run(run: Path, parts: Path) -> None:
+    """Make the run's folder from the public files of its hosts' parts, where there is no such folder.
+
+    Nothing of the private files of a part is taken. So the registry of a host's data is none of this folder's business,
+    and keeps what that host has reserved.
+
+    Raises
+    ------
+    PartsError
+        If there is something else in the folder's place, or no part of a host.
+    """
+    if (run / "manifest.json").exists():
+        return
+    found = sorted(place.parent for place in parts.glob(f"*/{HOSTS}"))
+    if not found:
+        raise PartsError(f"{run} is no run's folder, and {parts} holds no part of a host to make it from")
+    names = (HOSTS, PUBLIC_KEYS, CANARIES, *PUBLIC)
+    if run.exists() and not {path.name for path in run.iterdir()} <= {*names, HANDED_OVER}:
+        raise PartsError(f"{run} is not empty and no run's folder; accepted is a new folder")
+    run.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (run / HANDED_OVER).touch(mode=0o644)
+    for name in (name for name in names if (found[0] / name).exists()):  # the manifest, which makes it a run's, is last
+        copy_whole(found[0] / name, run / name, 0o644)
+
+
+def _check_hosts(parts: Path, hosts: Sequence[HostShare], run: Manifest) -> None:
+    """Raise `PartsError` unless there is a part of each host, of this run."""
+    for host in hosts:
+        part = parts / host.name
+        if not (part / "manifest.json").exists():
+            raise PartsError(
+                f"part {part} of {agents_in_words(host.agents)} is missing; copy it there from host {host.name}. If it "
+                "is lost, the log names what its agents sent (sottovoce log info), and each other part has its scores"
+            )
+        dealt = read_manifest(part)
+        for name in ("run", "configuration_digest", "topology_digest"):
+            if getattr(dealt, name) != getattr(run, name):
+                raise PartsError(f"part {part} is of another run ({name} differs); accepted are parts of one run")
+
+
 def gather(run: Path, parts: Path) -> None:
     """Copy the files of agents and eavesdroppers back into the run's folder.
 
@@ -140,11 +188,12 @@ def gather(run: Path, parts: Path) -> None:
     Raises
     ------
     PartsError
-        If a part does not exist.
+        If a part does not exist, or is of another run.
     TrafficLogError
         If the logs of several eavesdroppers cannot be merged.
     """
     hosts = read_hosts(run)
+    _check_hosts(parts, hosts, read_manifest(run))
     for agent in range(read_manifest(run).agents):
         part = part_folder(parts, agent, hosts)
         try:

@@ -21,10 +21,12 @@ import pytest
 
 from node.audit.verify import verify
 from node.dealing.folder import deal_run
+from node.folder.manifest import read_json
 from node.folder.status import State, StatusFile
 from node.worlds.health import health
-from node.worlds.parts import PartsError, ended, failures, gather, hand_over, part_folder
+from node.worlds.parts import PartsError, ended, failures, gather, hand_over, make_run, part_folder
 from tests.helpers.command import answered
+from tests.helpers.documents import conforms
 from tests.helpers.projects import table, toml
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -151,6 +153,31 @@ def test_handing_over_goes_on_after_a_crash_and_replaces_no_ledger(tmp_path: Pat
         hand_over(second, parts)
     assert part.read_bytes() == held
     assert (second / "agents" / "agent-0000" / "secret").exists()
+
+
+def test_a_run_is_made_of_its_hosts_parts_and_of_nothing_private(tmp_path: Path) -> None:
+    config, again, parts, others = configuration(tmp_path), tmp_path / "again", tmp_path / "parts", tmp_path / "others"
+    for place in (parts, others):
+        run = tmp_path / f"run-{place.name}"
+        dealt = answered("deal", config, "--out", run, "--parts", place, "--hosts", "alpha,beta")
+        assert dealt.returncode == 0, dealt.stderr
+    with pytest.raises(PartsError, match="holds no part of a host"):
+        make_run(again, tmp_path / "nowhere")
+    again.mkdir()
+    (again / "mine.txt").touch()
+    with pytest.raises(PartsError, match="is not empty"):
+        make_run(again, parts)
+    (again / "mine.txt").unlink()
+    make_run(again, parts)
+    names = {path.name for path in again.iterdir()}
+    assert names == {"config.toml", "topology.graphml", "manifest.json", "hosts.json", "public-keys", "handed-over"}
+    conforms(read_json(again / "hosts.json"), "hosts")
+    shutil.rmtree(parts / "beta")
+    with pytest.raises(PartsError, match=r"agents? [0-9, ]+ is missing; copy it there from host beta"):
+        gather(again, parts)
+    shutil.copytree(others / "beta", parts / "beta")
+    with pytest.raises(PartsError, match="beta is of another run"):
+        gather(again, parts)
 
 
 def test_gathering_names_what_is_missing(tmp_path: Path) -> None:

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from node.folder.status import Status, read_status
 from node.places import agent_folder
 
 
-def start_host(part: Path, exchange: Path, *given: str) -> subprocess.Popen[str]:
-    """Start the host of a part."""
-    given = ("host", str(part), "--endpoints", str(exchange), *given)
+def start_host(
+    part: Path, exchange: Path, *given: str, inside: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
+    """Start the host of a part, after the words ``inside`` that say where."""
+    words = [sys.executable, "-m", "node.cli", "host", str(part), "--endpoints", str(exchange), *given]
     return subprocess.Popen(
-        [sys.executable, "-m", "node.cli", *given], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*inside, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, **(environment or {})},
     )
+
+
+def tells(process: subprocess.Popen[str], words: str) -> None:
+    """Read what a host prints until it has told something."""
+    assert process.stdout is not None
+    assert any(words in line for line in process.stdout)
 
 
 def all_ready(*processes: subprocess.Popen[str]) -> None:
     """Read what hosts print until all of their agents are ready."""
     for process in processes:
-        assert process.stdout is not None
-        assert any("all ready" in line for line in process.stdout)
+        tells(process, "all ready")
 
 
 def finished(*processes: subprocess.Popen[str]) -> None:

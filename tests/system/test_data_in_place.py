@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import struct
 import subprocess
@@ -22,6 +21,7 @@ from node.results.host_scores import score_host
 from node.traffic.reader import TrafficLogReader
 from node.worlds.orphan import running_zygote, stop_run
 from tests.helpers.command import answered
+from tests.helpers.documents import conforms
 from tests.helpers.hosts import all_ready, finished, sent_and_received, start_host, status_of
 from tests.helpers.memory import memory_holds
 from tests.helpers.studies import CANARY, study
@@ -101,6 +101,7 @@ def test_no_file_and_no_frame_holds_the_value(held: Study) -> None:
 
 def test_each_host_scores_its_own_agents(held: Study) -> None:
     scores = score_host(held.parts / "beta")
+    conforms(scores, "scores")
     assert [one["agent"] for one in scores["agents"]] == [1, 2]
     assert all(0.0 <= one["together"] <= 1.0 for one in scores["agents"])
     assert scores["pooled"] is None
@@ -109,9 +110,9 @@ def test_each_host_scores_its_own_agents(held: Study) -> None:
 
 def test_owners_that_share_their_parts_collect_verify_and_audit_the_run(held: Study) -> None:
     run = held.folder / "runs" / "study"
-    shutil.copytree(held.parts / "beta", run)
     collected = answered("collect", run, "--parts", held.parts)
     assert collected.returncode == 0, collected.stderr
+    assert not (run / "dealt.json").exists()
     results = read_json(run / "results.json")
     assert results["capture"]["complete"]
     assert results["pooled"] is not None

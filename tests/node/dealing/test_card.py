@@ -14,10 +14,11 @@ from node.dealing.card import Assembly, Card, check_together, dealt_of, hosts_of
 from node.dealing.in_place import CARD, HELD, deal_in_place, make_card
 from node.folder.hosts import read_hosts
 from node.folder.ledger import LedgerFile
-from node.folder.manifest import read_manifest
+from node.folder.manifest import read_json, read_manifest
 from node.folder.shard import read_rows
 from node.places import agent_folder, shard_path
 from tests.helpers.command import answered
+from tests.helpers.documents import conforms
 from tests.helpers.studies import CANARY, study
 
 
@@ -43,6 +44,7 @@ def test_each_host_deals_its_own_agents_and_all_agree(tmp_path: Path, cards: dic
     held = {name: sorted(path.name for path in (part / "shards").iterdir()) for name, part in parts.items()}
     assert held == {"alpha": ["agent-0000.npz"], "beta": ["agent-0001.npz", "agent-0002.npz"]}
     assert read_hosts(parts["beta"]) == hosts_of(assembly)
+    conforms(read_json(parts["beta"] / "hosts.json"), "hosts")
     rows, public = read_rows(shard_path(parts["beta"], 2))
     assert public.confidence == len(rows.y) / 14
     LedgerFile.read(agent_folder(parts["beta"], 2) / "ledger.jsonl", rows.digest()).close()
@@ -106,6 +108,28 @@ def test_a_card_that_does_not_fit_is_refused_in_one_line(
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda card: card.update(host="../alpha"),
+        lambda card: card.update(more=1),
+        lambda card: card.update(agents=[]),
+        lambda card: card["agents"][0].update(records="7"),
+        lambda card: card["agents"][0].update(key="x"),
+        lambda card: card.pop("settings"),
+    ],
+)
+def test_the_schema_refuses_what_the_reader_refuses(tmp_path: Path, cards: dict[str, Card], change: Change) -> None:
+    path = tmp_path / "beta" / CARD
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+    with pytest.raises(ConfigurationError):
+        read_card(path)
+    with pytest.raises(AssertionError):
+        conforms(document, "card")
+
+
 def test_a_host_refuses_a_run_that_changed_its_card_or_its_settings(tmp_path: Path, cards: dict[str, Card]) -> None:
     lying = cards["beta"].agents[0].model_copy(update={"records": 5000})
     changed = cards["beta"].model_copy(update={"agents": (lying, cards["beta"].agents[1])})
@@ -150,6 +174,9 @@ def test_the_commands_make_and_check_an_assembled_run(tmp_path: Path, cards: dic
     assert answer.returncode == 0, answer.stderr
     assert "alpha: 1 agents, 14 training records, and the eavesdropper" in answer.stdout
     assembly = read_assembly(tmp_path / "run.json")
+    conforms(read_json(tmp_path / "run.json"), "assembled-run")
+    for path in paths:
+        conforms(read_json(path), "card")
     assert assembly.cards == tuple(cards.values())
     assert dealt_of(assembly).dimension == 3
     other = answered("assemble", tmp_path / "study.toml", *paths, "--out", tmp_path / "b", "--set", "privacy.epsilon=2")
