@@ -1,4 +1,4 @@
-"""``python -m node.worlds.health FOLDER``: the state of the agent or the eavesdropper of the part FOLDER, in one line.
+"""``python -m node.worlds.health FOLDER``: the state of the agents or the eavesdropper of the part FOLDER, in one line.
 
 Nothing here imports numpy.
 
@@ -9,17 +9,27 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 from node.folder.status import State, read_status
 
 
 def health(folder: Path) -> tuple[bool, str]:
-    """Whether the agent or eavesdropper of the part ``folder`` is well, and its state in words."""
-    if (folder / "eavesdropper.status").exists():
+    """Whether the agents or the eavesdropper of the part ``folder`` are well, and their state in words."""
+    places = sorted(folder.glob("agents/agent-*"))
+    if not places and (folder / "eavesdropper.status").exists():
         return True, "listens"
-    found = sorted(folder.glob("agents/agent-*/status"))
-    status = read_status(found[0]) if len(found) == 1 else None
+    found = [_of_agent(place) for place in places]
+    if len(found) == 1:
+        return found[0]
+    states = Counter(words.partition(",")[0] for _, words in found)
+    words = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    return bool(found) and all(well for well, _ in found), words or "no status yet"
+
+
+def _of_agent(place: Path) -> tuple[bool, str]:
+    status = read_status(place / "status")
     if status is None:
         return False, "no status yet"
     counted = f"{status.state.name.lower()}, {status.sent} releases sent, {status.received} received"

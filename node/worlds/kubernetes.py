@@ -1,33 +1,34 @@
-"""A configuration as a Kubernetes manifest: the template ``kubernetes.yml``, once for each role."""
+"""A configuration as a Kubernetes manifest: the template ``kubernetes.yml``, with one pod a node."""
 
 from __future__ import annotations
 
-from node.places import EAVESDROPPER
-from node.worlds.container_plan import AGENT_MEMORY, IMAGE, PORT, Plan, comment, counted, filled, text
+from node.folder.hosts import shared
+from node.worlds.container_plan import AGENT_MEMORY, IMAGE, Plan, comment, counted, filled
+
+POD = "host"
+"""Pods are named host-0, host-1, ..., and so are their parts."""
+MEMORY_OF_AN_AGENT = 16
+"""MiB for each agent of a pod, which has ``4 * AGENT_MEMORY`` besides for the processes that all agents share."""
 
 
-def kubernetes_manifest(plan: Plan) -> str:
-    """Return a headless service and a StatefulSet of the agents, and the same of the eavesdropper."""
-    command = f"sottovoce compose {comment(plan.configuration.source)} --kubernetes"
-    head = (
-        f"# {counted(plan)} on Kubernetes: what `{command}` prints.\n"
-        "# docs/several-hosts.md says how the parts get to their pods. A pod that has finished stays, so that its "
-        "part\n# can be fetched; one that failed is started again and goes on from its ledger.\n"
-    )
-    agents = f"sottovoce agent --shard /own --bind 0.0.0.0:{PORT} --neighbours agent-{{}}.agent:{PORT}"
-    roles = _role("agent", plan.agents, agents)
-    if plan.eavesdropper:
-        roles += _role(EAVESDROPPER, 1, f"sottovoce eavesdrop agent-{{}}.agent:{PORT} --run /own")
-    return head + roles
+def kubernetes_manifest(plan: Plan, nodes: int) -> str:
+    """Return a headless service, a StatefulSet of ``nodes`` hosts, and the volume in which they exchange endpoints.
 
-
-def _role(name: str, replicas: int, script: str) -> str:
+    Raises
+    ------
+    HostsError
+        If there are more nodes than agents, or none.
+    """
+    names = [f"{POD}-{number}" for number in range(nodes)]
+    most = max(len(host.agents) for host in shared(names, plan.agents, eavesdropper=plan.eavesdropper))
+    source = comment(plan.configuration.source)
     return filled(
         "kubernetes.yml",
-        name=name,
-        replicas=str(replicas),
-        script=text(f"{script} && exec sleep infinity"),
+        counted=counted(plan),
+        command=f"sottovoce compose {source} --kubernetes --nodes {nodes}",
+        deal=f"sottovoce deal {source} --parts parts --hosts {','.join(names)}",
+        name=POD,
+        nodes=str(nodes),
         image=IMAGE,
-        port=str(PORT),
-        memory=str(AGENT_MEMORY),
+        memory=str(4 * AGENT_MEMORY + MEMORY_OF_AN_AGENT * most),
     )

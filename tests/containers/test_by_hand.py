@@ -330,3 +330,8 @@ def test_health_reads_the_status_and_nothing_else(tmp_path: Path) -> None:
     assert [well for well, _ in seen] == [True, False, False, True]
     assert seen[0][1] == "spoken, 5 releases sent, 6 received"
     assert "is gone" in seen[1][1]
+    other = tmp_path / "agents" / "agent-0008"
+    other.mkdir()
+    assert health(tmp_path) == (False, "1 finished, 1 no status yet")
+    shutil.copy(place / "status", other / "status")
+    assert health(tmp_path) == (True, "2 finished")

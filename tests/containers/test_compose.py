@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +81,6 @@ def test_no_service_is_published_privileged_or_writable() -> None:
 def test_without_an_eavesdropper_nobody_waits_for_one() -> None:
     plan = plan_of(2, eavesdropper=False)
     assert "eavesdropper" not in yaml.safe_load(compose_file(plan))["services"]
-    kinds = [document["metadata"]["name"] for document in yaml.safe_load_all(kubernetes_manifest(plan))]
-    assert kinds == ["agent", "agent"]
 
 
 @pytest.mark.parametrize(
@@ -122,20 +121,61 @@ def test_every_file_that_dealing_reads_is_mounted(tmp_path: Path) -> None:
     assert [(mount.setting, mount.source) for mount in made.mounts] == [(s, f"./{name}") for s, name in files.items()]
 
 
-@pytest.mark.parametrize("agents", [1, 5, 200])
-def test_the_manifest_fits_the_published_schema(agents: int) -> None:
-    documents = list(yaml.safe_load_all(kubernetes_manifest(plan_of(agents))))
-    assert [document["kind"] for document in documents] == ["Service", "StatefulSet", "Service", "StatefulSet"]
+@pytest.mark.parametrize(("agents", "nodes"), [(2, 1), (5, 3), (200, 7)])
+def test_the_manifest_fits_the_published_schema(agents: int, nodes: int) -> None:
+    documents = list(yaml.safe_load_all(kubernetes_manifest(plan_of(agents), nodes)))
+    assert [document["kind"] for document in documents] == ["Service", "PersistentVolumeClaim", "StatefulSet"]
     for document in documents:
         kubernetes_validate.validate(document, "1.31", strict=True)
-    agent = documents[1]["spec"]
-    assert agent["replicas"] == agents
-    assert agent["serviceName"] == documents[0]["metadata"]["name"]
-    assert agent["template"]["metadata"]["labels"] == documents[0]["spec"]["selector"]
+    service, claim, pods = documents
+    spec = pods["spec"]["template"]["spec"]
+    assert pods["spec"]["replicas"] == nodes
+    assert pods["spec"]["serviceName"] == service["metadata"]["name"]
+    assert pods["spec"]["template"]["metadata"]["labels"] == service["spec"]["selector"]
+    assert spec["volumes"][0]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+    (container,) = spec["containers"]
+    volumes = {volume["name"] for volume in spec["volumes"]} | {"own"}
+    assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+
+
+def test_the_pods_have_the_names_of_the_parts_that_are_dealt_for_them(tmp_path: Path) -> None:
+    written = printed("examples/compose.toml", "--kubernetes", "--nodes", "2")
+    (deal,) = re.findall("`sottovoce (deal [^`]+)`", written)
+    dealt = answered(*deal.replace("--parts parts", f"--parts {tmp_path}/parts --out {tmp_path}/run").split(), cwd=ROOT)
+    assert dealt.returncode == 0, dealt.stderr
+    assert {path.name for path in (tmp_path / "parts").iterdir()} == {"host-0", "host-1"}
+
+
+@pytest.mark.parametrize(("address", "given"), [("10.1.2.3", "10.1.2.3"), ("fd00::7", "[fd00::7]")])
+def test_a_pod_tells_its_address_as_the_command_wants_it(tmp_path: Path, address: str, given: str) -> None:
+    pods = list(yaml.safe_load_all(kubernetes_manifest(plan_of(2), 1)))[2]
+    command = pods["spec"]["template"]["spec"]["containers"][0]["command"]
+    for name in ("sottovoce", "sleep"):
+        (tmp_path / name).write_text('#!/bin/sh\necho "$@"\n')
+        (tmp_path / name).chmod(0o755)
+    shell = {"PATH": f"{tmp_path}:/usr/bin:/bin", "POD_IP": address}
+    done = subprocess.run(command, capture_output=True, text=True, env=shell, check=True)
+    assert done.stdout == f"host /own --address {given} --endpoints /endpoints\ninfinity\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--kubernetes"], "--nodes N is missing beside --kubernetes"),
+        (["--nodes", "3"], "--nodes 3 has no effect without --kubernetes"),
+        (["--kubernetes", "--nodes", "6"], "6 hosts for 5 agents"),
+        (["--kubernetes", "--nodes", "0"], "0 hosts for 5 agents"),
+    ],
+)
+def test_nodes_that_cannot_be_are_one_line(options: list[str], words: str) -> None:
+    done = answered("compose", "examples/compose.toml", *options, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_the_schema_would_find_a_mistake() -> None:
-    document = next(yaml.safe_load_all(kubernetes_manifest(plan_of(2))))
+    document = next(yaml.safe_load_all(kubernetes_manifest(plan_of(2), 1)))
     document["spec"]["clusterIp"] = document["spec"].pop("clusterIP")
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(document, "1.31", strict=True)
