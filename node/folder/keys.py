@@ -88,11 +88,12 @@ def read_keys(folder: Path, owner: int | None, agents: Iterable[int], *, eavesdr
         public = zmq.curve_public(private)
     except (zmq.ZMQError, ValueError, KeyError, AssertionError):
         raise KeysError(f"private key {path} is damaged: accepted are {_LENGTH} characters of Z85") from None
-    known = _public_keys(folder)
+    wanted = list(agents)
+    known = _public_keys(folder, frozenset(map(_name, [*wanted, None])))
     return Keys(
         public,
         private,
-        {j: _of(known, folder, j) for j in agents},
+        {j: _of(known, folder, j) for j in wanted},
         _of(known, folder, None) if eavesdropper else None,
     )
 
@@ -104,18 +105,23 @@ def _of(known: Mapping[str, str], folder: Path, owner: int | None) -> bytes:
         raise KeysError(f"{folder / PUBLIC_KEYS}: no public key of {_name(owner)}") from None
 
 
-def _public_keys(folder: Path) -> dict[str, str]:
+def _public_keys(folder: Path, wanted: frozenset[str] | None = None) -> dict[str, str]:
+    """All public keys by name, or those of the ``wanted`` names: an agent keeps its neighbours' of perhaps 100,000."""
     path = folder / PUBLIC_KEYS
     known: dict[str, str] = {}
     try:
-        lines = path.read_text(encoding="ascii").splitlines()
+        with path.open(encoding="ascii") as lines:
+            for number, line in enumerate(lines, 1):
+                name, _, key = line.rstrip("\n").partition(" ")
+                if wanted is not None and name not in wanted:
+                    continue
+                if len(key) != _LENGTH or name in known:
+                    raise KeysError(
+                        f"{path}, line {number}: accepted is a name, a space and {_LENGTH} characters, once a name"
+                    )
+                known[name] = key
     except (OSError, UnicodeDecodeError) as error:
         raise KeysError(f"public keys {path} cannot be read: {getattr(error, 'strerror', error)}") from None
-    for number, line in enumerate(lines, 1):
-        name, _, key = line.partition(" ")
-        if len(key) != _LENGTH or name in known:
-            raise KeysError(f"{path}, line {number}: accepted is a name, a space and {_LENGTH} characters, once a name")
-        known[name] = key
     return known
 
 

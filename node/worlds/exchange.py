@@ -47,8 +47,11 @@ class Exchange:
         self._shared = shared
         self._own = own
         self._others = others
+        self._held = {host.name: frozenset(host.agents) for host in others}
         self._told: dict[int, str] = {}
         self._learned: dict[int, str] = {}
+        self._read: dict[str, bytes] = {}
+        """The files as last read, by host: most looks find the same."""
 
     def exchange(self) -> None:
         """Write the endpoints of this host's agents that are new, and take in those of other hosts."""
@@ -62,12 +65,15 @@ class Exchange:
             self._learn(host)
 
     def _learn(self, host: HostShare) -> None:
-        text = ""
+        data = b""
         with suppress(OSError), (self._shared / f"{host.name}{SUFFIX}").open("rb") as file:
-            text = file.read(_LARGEST).decode("ascii", errors="replace")
-        for line in text.splitlines():
+            data = file.read(_LARGEST)
+        if data == self._read.get(host.name, b""):
+            return
+        self._read[host.name] = data
+        for line in data.decode("ascii", errors="replace").splitlines():
             agent, endpoint = _told(line)
-            if agent in host.agents and self._learned.get(agent) != endpoint:
+            if agent in self._held[host.name] and self._learned.get(agent) != endpoint:
                 self._published.publish(agent, endpoint)
                 self._learned[agent] = endpoint
 

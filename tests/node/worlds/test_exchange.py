@@ -31,6 +31,9 @@ def test_a_host_tells_its_own_endpoints_and_learns_those_of_others(places: tuple
     assert (folder / "alpha.endpoints").read_text() == "1 tcp://10.0.0.1:701\n"
     assert FileEndpoints(run / "endpoints").lookup(2) == "tcp://10.0.0.2:700"
     assert exchange.missing() == []
+    (folder / "beta.endpoints").write_text("2 tcp://10.0.0.3:700\n")
+    exchange.exchange()
+    assert FileEndpoints(run / "endpoints").lookup(2) == "tcp://10.0.0.3:700"
 
 
 @pytest.mark.parametrize(
