@@ -49,7 +49,8 @@ class Exchange:
         self._others = others
         self._held = {host.name: frozenset(host.agents) for host in others}
         self._told: dict[int, str] = {}
-        self._learned: dict[int, str] = {}
+        learned = ((agent, self._published.lookup(agent)) for host in others for agent in host.agents)
+        self._learned = {agent: endpoint for agent, endpoint in learned if endpoint is not None}
         self._read: dict[str, bytes] = {}
         """The files as last read, by host: most looks find the same."""
 

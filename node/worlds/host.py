@@ -4,6 +4,8 @@ Rules that hold here:
 - A host's folder has the form of a run's folder and holds what its own agents need. Rows, secrets and ledgers of
   other hosts are never in it.
 - Only endpoints are exchanged with other hosts (`node.worlds.exchange`). Agents send to agents directly.
+- No agent looks for its neighbours before the endpoints of all hosts are known. Otherwise agents without a neighbour on
+  a late host would be ready, finish and leave, and their neighbours would wait for them in vain.
 - An agent that a signal killed is started again, and goes on from its ledger. One that ended by itself has said why,
   and is not started again.
 - The agents belong to the zygote, not to this process. If this process is killed they go on; the next one of the same
@@ -32,6 +34,7 @@ from node.worlds.launcher import Cluster
 from node.worlds.limits import check_limits
 from node.worlds.orphan import end_left, running_zygote, stop_run
 from node.worlds.progress import Progress
+from node.worlds.steps import RunFailure
 
 RESTARTS = 3
 """So often an agent that a signal killed is started again in the life of one host process."""
@@ -120,13 +123,16 @@ class Host:
             listening=LISTENING,
         )
 
+        gate = _Gate(cluster, self._exchange, self._configuration.network.deadline)
+
         def look(progress: Progress) -> None:
             self._exchange.exchange()
             show(progress)
+            gate.look()
             cluster.restart_killed(RESTARTS)
 
         try:
-            cluster.start(without=frozenset(self.share.agents) - self.unfinished)
+            cluster.start(without=frozenset(self.share.agents) - self.unfinished, go=False)
             watch = cluster.watch(look)
         except BaseException:
             cluster.stop()
@@ -137,6 +143,29 @@ class Host:
     def waits_for(self) -> list[str]:
         """The hosts whose endpoints are not known yet."""
         return self._exchange.missing()
+
+
+class _Gate:
+    """Lets the agents go on once the endpoints of all hosts are known, or raises `RunFailure` at the deadline."""
+
+    def __init__(self, cluster: Cluster, exchange: Exchange, deadline: float) -> None:
+        self._cluster, self._exchange, self._deadline = cluster, exchange, deadline
+        self._until = time.monotonic() + deadline
+        self._open = False
+
+    def look(self) -> None:
+        """Look whether it is time."""
+        if self._open:
+            return
+        missing = self._exchange.missing()
+        if not missing:
+            self._open = True
+            self._cluster.go()
+        elif time.monotonic() >= self._until:
+            raise RunFailure(
+                f"no endpoints of {', '.join(missing)} after network.deadline = {self._deadline:g} s; nothing was "
+                "released here in this start, and the same command tries again"
+            )
 
 
 def _share_of(folder: Path) -> tuple[HostShare, list[HostShare]]:

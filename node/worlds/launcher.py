@@ -96,8 +96,11 @@ class Cluster:
         self._faults: Faults | None = None
         self._joiners: frozenset[int] = frozenset()
 
-    def start(self, *, without: frozenset[int] = frozenset()) -> None:
-        """Start the zygote, the eavesdropper and the agents, except agents ``without`` and those that join later."""
+    def start(self, *, without: frozenset[int] = frozenset(), go: bool = True) -> None:
+        """Start the zygote, the eavesdropper and the agents, except agents ``without`` and those that join later.
+
+        The agents tell where they listen. They look for their neighbours at once, or where ``go`` is false after `go`.
+        """
         folder, configuration = self._folder, self._configuration
         (folder / "endpoints").mkdir(exist_ok=True)
         tcp = configuration.network.transport == "tcp"
@@ -136,8 +139,14 @@ class Cluster:
         for agent in self._own:
             if agent not in without and agent not in self._joiners:
                 commands.append({"start": agent, "bind": self._bind(agent)})
-        self._command(*commands, {"go": True})
-        _log.info("zygote %d starts %d processes of %s", self._zygote.pid, len(commands), folder)
+        if go:
+            commands.append({"go": True})
+        self._command(*commands)
+        _log.info("zygote %d starts %d processes of %s", self._zygote.pid, len(commands) - go, folder)
+
+    def go(self) -> None:
+        """Let the agents look for their neighbours."""
+        self._command({"go": True})
 
     def restart(self, agent: int) -> None:
         """Start an agent that joins, or one that ended, at its old endpoint; it goes on from its ledger."""

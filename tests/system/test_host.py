@@ -30,10 +30,10 @@ HOSTS = ("alpha", "beta", "gamma", "delta")
 class Hosts:
     """A dealt run in parts, and the processes of its hosts."""
 
-    def __init__(self, folder: Path, names: tuple[str, ...], topology: str) -> None:
+    def __init__(self, folder: Path, names: tuple[str, ...], topology: str, deadline: float = 600.0) -> None:
         self.names = names
         self.configuration = folder / "run.toml"
-        sections = table(clock={"rate": 20.0}, network={"deadline": 600.0}, topology={"kind": topology})
+        sections = table(clock={"rate": 20.0}, network={"deadline": deadline}, topology={"kind": topology})
         lines = (line for name, section in sections.items() for line in table_lines(f"[{name}]", section))
         self.configuration.write_text("\n".join(lines))
         self.run, self.parts, self.exchange = folder / "run", folder / "parts", folder / "exchange"
@@ -116,6 +116,19 @@ def test_a_host_that_comes_back_with_older_ledgers_is_refused(two: Hosts) -> Non
         assert counted.code == ExitCode.LEDGER
         assert counted.sent == 0
     assert "this ledger is an old copy" in words
+
+
+def test_no_agent_begins_before_all_hosts_are_there(tmp_path: Path) -> None:
+    """Agent 1 has no neighbour on beta: it would finish and leave before beta comes, and be missed then."""
+    hosts = Hosts(tmp_path, ("alpha", "beta"), "ring", deadline=2.0)
+    alpha = hosts.start("alpha")
+    words = alpha.communicate()[0]
+    assert alpha.returncode == 1
+    assert words.splitlines()[-1].startswith(
+        "sottovoce: no endpoints of beta after network.deadline = 2 s; nothing was"
+    )
+    assert running_zygote(hosts.parts / "alpha") is None
+    assert [hosts.starts("alpha", agent) for agent in (0, 1, 2)] == [0, 0, 0]
 
 
 def test_a_part_holds_nothing_private_of_another_host(two: Hosts) -> None:
