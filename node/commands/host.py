@@ -67,11 +67,12 @@ def host(
     if run is not None:
         part = steps.deal_in_place(part.absolute(), run.absolute())
     share = Host(part.absolute(), number, port, (endpoints or part / "exchange").absolute())
-    print(f"{share.share.name}: {len(share.share.agents)} agents", flush=True)
+    agents = "1 agent" if len(share.share.agents) == 1 else f"{len(share.share.agents)} agents"
+    print(f"{share.share.name}: {agents}", flush=True)
     failed = share.run(_Told(share))
     for line in failure_lines(failed):
         print(f"sottovoce: {line}", file=sys.stderr)
-    print(f"{share.share.name}: {len(share.share.agents) - len(share.unfinished)} agents finished")
+    print(f"{share.share.name}: {len(share.share.agents) - len(share.unfinished)} of {agents} finished")
     steps.score_host(part)
     print(f"scores of this host's agents, which no epsilon covers: {part / 'scores.json'}")
     if failed or share.unfinished:
