@@ -28,6 +28,7 @@ COMMANDS = (
     "log",
     "replay",
     "view",
+    "report",
     "eavesdrop",
     "verify",
     "audit",

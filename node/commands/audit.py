@@ -117,6 +117,7 @@ def _write(run: Path, found: Audit) -> None:
     from node.audit.page import audit_page
     from node.audit.picture import audit_figure
     from node.drawing import drawable, png
+    from node.results.report import report_of
 
     name = "audit" if found.observer is None else f"audit-as-{found.observer.agent}"
     write_whole(run / f"{name}.json", (json.dumps(found.details(), indent=1, allow_nan=False) + "\n").encode())
@@ -124,6 +125,8 @@ def _write(run: Path, found: Audit) -> None:
     figure = audit_figure(found) if drawable() else None
     if figure is not None:
         write_whole(run / f"{name}.png", png(figure))
+    if found.observer is None and (run / "details.json").exists():
+        write_whole(run / "report.html", report_of(run))
 
 
 def show(found: Audit, run: Path, console: Console) -> None:

@@ -1,67 +1,195 @@
-"""A run's report as one HTML file that needs nothing else: the table and pictures to look into."""
+"""A run's report as one HTML file that needs nothing else: what came of the run, the table, and pictures.
+
+Rules that hold here:
+- It reads no file but those of the run's folder, and its page asks for nothing: no script, no font, no address.
+- The first screen answers what was learned, at which epsilon, whether the capture is complete, and what an audit found.
+- Figures of local data are marked: they are for the run's owner.
+"""
 
 from __future__ import annotations
 
 import html
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
-from node.drawing import spans_decades
-from node.results.details import Details
-from node.results.labels import COLOURS, LABELS, marked, metric_name, sign_of
-from node.results.results import Results
-from node.results.staleness_picture import AGE_INK, bars
+from node import svg
+from node.drawing import shown_range, spans_decades
+from node.folder.manifest import read_json, read_manifest
+from node.results.details import Details, read_details
+from node.results.labels import LABELS, marked, metric_name, sign_of
+from node.results.results import Results, read_results
+from node.results.staleness_picture import bars
 from node.results.table import caption, facts, headline, model_rows
+from topology import files, places
 
-STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;color:#1f2933;max-width:60rem;margin:2rem auto;padding:0 1rem}
-table{border-collapse:collapse;margin:1rem 0}th,td{padding:.25rem .9rem .25rem 0;text-align:right}
-th:first-child,td:first-child{text-align:left}th{border-bottom:1px solid #7b8794}h1{font-size:1.5rem}
-h2{font-size:1.1rem;margin-top:2rem}.note{color:#616e7c}dt{color:#616e7c;float:left;clear:left;width:12rem}
-dd{margin-left:12rem}
+STYLE: Final = """
+:root{color-scheme:light dark;--ink:#1f2933;--muted:#52606d;--line:#d9e0e6;--page:#fff;--tile:#f5f7fa;
+--together:#1f77b4;--finish:#c23b52;--alone:#66717d;--pooled:#7a5ea5;--released_average:#21867a;--age:#b95c16;--good:#2f6f4f;--bad:#b8324a}
+@media(prefers-color-scheme:dark){:root{--ink:#e4e7eb;--muted:#9aa5b1;--line:#2c3742;--page:#12171d;--tile:#1b222a;
+--together:#6cb2e6;--finish:#f0788c;--alone:#9aa5b1;--pooled:#b39ddb;--released_average:#5cc9bb;--age:#f0a35e;
+--good:#7cc79b;--bad:#f0788c}}
+@media print{:root{color-scheme:light}body{margin:0;max-width:none}figure,.tile{break-inside:avoid}}
+*{box-sizing:border-box}body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:62rem;
+margin:2rem auto;padding:0 1rem}h1{font-size:1.6rem;margin:0}h2{font-size:1.15rem;margin:2.2rem 0 .2rem}
+.note{color:var(--muted);margin:.2rem 0}.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(10.5rem,1fr));
+gap:.8rem;margin:1.2rem 0}.tile{background:var(--tile);border-radius:.5rem;padding:.8rem 1rem}.tile b{display:block;
+font-size:1.5rem;line-height:1.2;margin:.15rem 0;overflow-wrap:anywhere}.tile span{color:var(--muted);font-size:.88rem}
+.good b{color:var(--good)}.bad b{color:var(--bad)}.wide{overflow-x:auto}table{border-collapse:collapse;margin:.6rem 0;
+font-variant-numeric:tabular-nums}th,td{padding:.25rem .9rem .25rem 0;text-align:right;white-space:nowrap}
+th:first-child,td:first-child{text-align:left}th{border-bottom:1px solid var(--line)}figure{margin:0}
+dl{display:grid;grid-template-columns:minmax(8rem,12rem) 1fr;gap:.2rem 1rem}dt{color:var(--muted)}dd{margin:0;
+overflow-wrap:anywhere}.network{max-width:44rem}.network path{stroke:var(--muted);fill:none}
+@media(max-width:34rem){figure svg text{font-size:20px}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.6rem}}
 """
+_SIDE: Final = 700
+"""Of the square in which the network is drawn."""
 
 
-def write_report(name: str, results: Results, details: Details) -> bytes | None:
-    """The report; None where plotly is not installed."""
-    try:
-        import plotly.graph_objects as go
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        return None
-    figures = [
-        figure
-        for figure in (
-            _gap(go, details),
-            _metric(go, results, details),
-            _gain(go, results, details),
-            _ages(go, details),
-            _histogram(go, results),
-        )
-        if figure is not None
-    ]
+@dataclass(frozen=True)
+class Audited:
+    """What an audit found: findings, and for each attacked agent (its number, accounted, attacked, and if charged)."""
+
+    findings: int
+    agents: tuple[tuple[int, float, float, float | None], ...]
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Audited:
+        """Read it from ``audit.json``."""
+        rows = [
+            (a["agent"], a["accounted"], a["attacked"], a.get("attacked_if_charged"))
+            for a in document["agents"]
+            if a["accounted"] is not None and a["attacked"] is not None
+        ]
+        return cls(len(document["findings"]), tuple(rows))
+
+    @property
+    def best(self) -> float:
+        """The largest epsilon that an attack shows."""
+        return max((max(attacked, sharp or 0.0) for _, _, attacked, sharp in self.agents), default=0.0)
+
+
+def report_of(folder: Path) -> bytes:
+    """The report of a run that was scored.
+
+    Raises
+    ------
+    RunFolderError
+        If the folder has no results.
+    """
+    found = read_json(folder / "audit.json")
+    graph = folder / "topology.graphml"
+    edges = files.parse(graph.read_bytes(), "graphml").edges if graph.exists() else []
+    return report(
+        read_manifest(folder).name,
+        read_results(folder),
+        read_details(folder),
+        [(i, j) for i, j, _ in edges],
+        Audited.from_json(found) if "findings" in found else None,
+    )
+
+
+def report(
+    name: str,
+    results: Results,
+    details: Details,
+    edges: Sequence[tuple[int, int]] = (),
+    audited: Audited | None = None,
+) -> bytes:
+    """The report of a run, by its name, with the graph's ``edges`` and the audit if there is one."""
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'>",
-        f"<title>{html.escape(name)}</title><style>{STYLE}</style>",
-        f"<script>{get_plotlyjs()}</script>" if figures else "",
-        f"<h1>{html.escape(name)}</h1>",
-        f"<p>{html.escape(_about(results))}</p>",
+        "<meta name='viewport' content='width=device-width,initial-scale=1'>",
+        f"<title>{html.escape(name)}</title><style>{STYLE}{svg.STYLE}</style>",
+        f"<h1>{html.escape(name)}</h1><p class='note'>{html.escape(_about(results))}</p>",
         f"<p><b>{html.escape(first)}</b></p>" if (first := headline(details)) else "",
+        _tiles(results, details, audited),
         _table(results, details),
-        "<dl>" + "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(v)}</dd>" for k, v in facts(results, details)),
-        "</dl>",
     ]
-    for title, below, figure in figures:
-        parts.append(f"<h2>{html.escape(title)}</h2><p class='note'>{html.escape(below)}</p>")
-        parts.append(figure.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False}))
-    parts.append("</html>")
-    return "\n".join(parts).encode()
+    for title, below, picture in (
+        _network(results, details, edges),
+        _gain(results, details),
+        _metric(results, details),
+        _gap(details),
+        _budget(results, details),
+        _attacked(audited),
+        _ages(results, details),
+        _histogram(results),
+    ):
+        if picture:
+            note = f"<p class='note'>{html.escape(below)}</p>"
+            parts.append(f"<figure><h2>{html.escape(title)}</h2>{note}{picture}</figure>")
+    lines = "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(v)}</dd>" for k, v in facts(results, details))
+    return "\n".join([*parts, f"<h2>The run</h2><dl>{lines}</dl></html>"]).encode()
 
 
 def _about(results: Results) -> str:
     world = "in one process (the twin)" if results.world == "twin" else f"in {results.agents} processes"
     return f"{results.algorithm}, {results.agents} agents {world}"
+
+
+# --- the first screen ------------------------------------------------------------------------------------------------
+
+
+def _tiles(results: Results, details: Details, audited: Audited | None) -> str:
+    found = [_learned(results, details), _spent(results, details), _captured(results, details), _judged(audited)]
+    return f"<div class='tiles'>{''.join(tile for tile in found if tile)}</div>"
+
+
+def _tile(name: str, value: str, below: str, kind: str = "") -> str:
+    told = f"<span>{html.escape(name)}</span><b>{html.escape(value)}</b><span>{html.escape(below)}</span>"
+    return f"<div class='tile {kind}'>{told}</div>"
+
+
+def _learned(results: Results, details: Details) -> str:
+    best = results.finish or results.together
+    if best is None:
+        return ""
+    others = [("alone", results.alone), ("best ridge alone", details.best_ridge)]
+    beside = ", ".join(f"{name} {other.mean:.3f}" for name, other in others if other is not None)
+    kind = ""
+    if results.alone is not None:
+        gained = sign_of(results) * (best.mean - results.alone.mean) > 0.0
+        kind = "good" if gained else "bad"
+    model = LABELS["finish" if results.finish is not None else "together"]
+    return _tile(
+        f"{metric_name(results.metric.name)}, {model}", f"{best.mean:.3f}", beside or "nothing beside it", kind
+    )
+
+
+def _spent(results: Results, details: Details) -> str:
+    epsilon = results.epsilon
+    if not details.private:
+        return _tile("privacy", "none", "releases carry no noise")
+    if epsilon.charged_max is None:
+        return _tile("privacy", "unknown", "something was released without noise, or no ledger is here", "bad")
+    below = f"of {epsilon.budget:g} at delta {epsilon.delta:.2g}, for {details.record}"
+    return _tile("epsilon charged", f"{epsilon.charged_max:.4g}", below)
+
+
+def _captured(results: Results, details: Details) -> str:
+    if results.capture is None:
+        return _tile("capture", "none", "no eavesdropper recorded the run")
+    if results.capture.complete:
+        return _tile("capture", "complete", f"{results.capture.releases:,} releases of {results.agents} agents", "good")
+    return _tile("capture", "incomplete", details.capture or "the log does not hold all that was sent", "bad")
+
+
+def _judged(audited: Audited | None) -> str:
+    if audited is None:
+        return _tile("audit", "not yet", "sottovoce audit RUN")
+    shown = "no agent was attacked"
+    if audited.agents:
+        accounted = max(row[1] for row in audited.agents)
+        shown = f"attacks show an epsilon of at least {audited.best:.2f}, accounted are {accounted:.2f}"
+    if audited.findings:
+        return _tile(
+            "audit", f"{audited.findings} finding{'s' * (audited.findings > 1)}", f"see audit.html; {shown}", "bad"
+        )
+    return _tile("audit", "no finding", shown, "good")
 
 
 def _table(results: Results, details: Details) -> str:
@@ -70,91 +198,149 @@ def _table(results: Results, details: Details) -> str:
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     above = f"<p class='note'>{caption(details)}</p>" if caption(details) else ""
     below = "".join(f"<p class='note'>{html.escape(note)}</p>" for note in notes)
-    return f"<table><tr>{head}</tr>{body}</table>{above}{below}"
+    return f"<div class='wide'><table><tr>{head}</tr>{body}</table></div>{above}{below}"
 
 
-def _gap(go: Any, details: Details) -> tuple[str, str, Any] | None:
-    curve = details.curve
-    if curve is None or not curve.gap:
+# --- pictures: title, line below it, HTML ---------------------------------------------------------------------------
+
+Picture = tuple[str, str, str]
+_NONE: Final[Picture] = ("", "", "")
+
+
+def _network(results: Results, details: Details, edges: Sequence[tuple[int, int]]) -> Picture:
+    """The graph, agents sized by their records, in the colour of what they gained."""
+    agents = details.agents
+    if not edges:
+        return _NONE
+    ends = np.array(edges, dtype=np.int64)
+    at = (places.laid_out(len(agents.name), ends) + 1.0) * (_SIDE / 2 - 16) + 16
+    strokes = "".join(f"M{at[i][0]:.0f} {at[i][1]:.0f}L{at[j][0]:.0f} {at[j][1]:.0f}" for i, j in edges)
+    gains, largest = _gains(results, details), max(1, *agents.records)
+    dots = []
+    for k, (name, records) in enumerate(zip(agents.name, agents.records, strict=True)):
+        gain = None if gains is None else gains[k]
+        colour = "alone" if gain is None else "together" if gain >= 0.0 else "finish"
+        told = f"{name}: {records} records" + ("" if gain is None else f", {gain:+.3f}")
+        radius = 2.0 + 8.0 * (records / largest) ** 0.5 / (1.0 + len(at) / 400)
+        dots.append(
+            f'<circle style="fill:var(--{colour})" cx="{at[k][0]:.0f}" cy="{at[k][1]:.0f}" r="{radius:.1f}">'
+            f"<title>{html.escape(told)}</title></circle>"
+        )
+    faint = min(0.45, max(0.05, 200 / len(edges)))
+    drawn = (
+        f'<svg class="network" viewBox="0 0 {_SIDE} {_SIDE}" role="img" aria-label="the graph of the agents">'
+        f'<path style="stroke-opacity:{faint:.2f}" d="{strokes}"/>{"".join(dots)}</svg>'
+    )
+    gained = "; blue: better than alone, red: worse" if gains is not None else ""
+    below = f"{len(at)} agents, {len(edges)} edges; a circle's area is the agent's number of records{gained}"
+    return "The network", marked(below, details) if gained else below, drawn
+
+
+def _gains(results: Results, details: Details) -> list[float | None] | None:
+    scores = details.agents.scores
+    kind = "finish" if "finish" in scores else "together"
+    if "alone" not in scores or kind not in scores:
         return None
-    figure = _figure(go)
-    figure.add_scatter(x=curve.releases, y=curve.gap, mode="lines", line={"color": COLOURS["together"]})
-    if spans_decades(np.array(curve.gap, dtype=np.float64)):
-        figure.update_yaxes(type="log", exponentformat="power")
-    figure.update_xaxes(title="releases per agent")
-    return "Relative gap to the optimum", "1 is where all agents start, 0 is the objective's optimum", figure
+    sign = sign_of(results)
+    pairs = zip(scores[kind], scores["alone"], strict=True)
+    return [None if one is None or other is None else sign * (one - other) for one, other in pairs]
 
 
-def _metric(go: Any, results: Results, details: Details) -> tuple[str, str, Any] | None:
-    curve = details.curve
-    if curve is None:
-        return None
-    figure = _figure(go)
-    at = curve.releases
-    figure.add_scatter(x=at, y=curve.metric, mode="lines", name="released models", line={"color": COLOURS["together"]})
-    for kind in ("alone", "pooled", "finish"):
-        summary = results.summary(kind)
-        if summary is not None:
-            mean = summary.mean
-            line = {"color": COLOURS[kind], "dash": "dash", "width": 1.5}
-            figure.add_scatter(x=[at[0], at[-1]], y=[mean, mean], mode="lines", name=LABELS[kind], line=line)
-    figure.update_xaxes(title="releases per agent")
-    better = "higher" if results.metric.larger_is_better else "lower"
-    title = f"Mean {metric_name(results.metric.name)} on held-out rows"
-    return title, marked(f"{better} is better", details), figure
-
-
-def _gain(go: Any, results: Results, details: Details) -> tuple[str, str, Any] | None:
+def _gain(results: Results, details: Details) -> Picture:
     agents = details.agents
     if "alone" not in agents.scores:
-        return None
-    figure = _figure(go)
-    alone = np.array(agents.scores["alone"], dtype=np.float64)
+        return _NONE
+    drawn: list[svg.Series] = []
+    every = np.zeros(0)
     for kind in ("together", "finish"):
         if kind in agents.scores:
-            gain = sign_of(results) * (np.array(agents.scores[kind], dtype=np.float64) - alone)
-            figure.add_scatter(
-                x=agents.records,
-                y=gain,
-                mode="markers",
-                name=LABELS[kind],
-                text=agents.name,
-                hovertemplate="%{text}: %{x} records, %{y:+.3f}<extra></extra>",
-                marker={"color": COLOURS[kind], "opacity": 0.6},
-            )
-    figure.update_xaxes(title="the agent's training records")
-    figure.update_yaxes(title="gain over learning alone")
-    below = marked("above 0 is better; point at an agent for its name", details)
-    return "What telling neighbours gained, by dataset size", below, figure
+            pairs = zip(agents.scores[kind], agents.scores["alone"], strict=True)
+            gain = [None if a is None or b is None else sign_of(results) * (a - b) for a, b in pairs]
+            every = np.append(every, np.array(gain, dtype=np.float64))
+            names = [f"{n}: {r} records" for n, r in zip(agents.name, agents.records, strict=True)]
+            drawn.append(svg.Points(LABELS[kind], kind, agents.records, gain, names))
+    low, high = shown_range(every)
+    clipped = [_within(one, low, high) for one in drawn if isinstance(one, svg.Points)]
+    zero = svg.Line("alone", "alone", [min(agents.records), max(agents.records)], [0.0, 0.0], dashed=True)
+    left = sum(1 for value in every if np.isfinite(value) and not low <= value <= high)
+    more = f"; not in the picture: {left} far outside" if left else ""
+    picture = svg.chart("gain over learning alone by records", "training records", "gain over alone", [zero, *clipped])
+    return "What learning together gained", marked(f"above 0 is better{more}", details), picture
 
 
-def _ages(go: Any, details: Details) -> tuple[str, str, Any] | None:
+def _within(points: svg.Points, low: float, high: float) -> svg.Points:
+    kept = [y if y is not None and low <= y <= high else None for y in points.y]
+    return svg.Points(points.name, points.kind, points.x, kept, points.names)
+
+
+def _metric(results: Results, details: Details) -> Picture:
     curve = details.curve
-    if curve is None or all(age is None for age in curve.age):
-        return None
-    figure = _figure(go)
-    at = curve.releases
-    highest = 1.05 * max([1.0, *(age for age in curve.age if age is not None)])
-    what, values = ("relative gap", curve.gap) if curve.gap else ("metric", curve.metric)
-    figure.add_scatter(x=at, y=values, mode="lines", name=what, line={"color": COLOURS["together"]})
-    figure.add_scatter(x=at, y=curve.age, mode="lines", name="mean age", line={"color": AGE_INK}, yaxis="y2")
-    figure.update_layout(yaxis2={"overlaying": "y", "side": "right", "range": [0, highest], "title": "releases"})
-    if curve.gap and spans_decades(np.array(curve.gap, dtype=np.float64)):
-        figure.update_layout(yaxis={"type": "log", "exponentformat": "power"})
-    figure.update_xaxes(title="releases per agent")
-    return "Convergence and the age of what was used", "how old the neighbours' models were, in their releases", figure
+    if curve is None:
+        return _NONE
+    at = [float(x) for x in curve.releases if x is not None]
+    drawn: list[svg.Series] = [svg.Line("released models", "together", at, curve.metric)]
+    for kind in ("alone", "pooled", "finish"):
+        summary = results.summary(kind)
+        if summary is not None and at:
+            drawn.append(svg.Line(LABELS[kind], kind, [at[0], at[-1]], [summary.mean] * 2, dashed=True))
+    better = "higher" if results.metric.larger_is_better else "lower"
+    name = metric_name(results.metric.name)
+    picture = svg.chart(f"mean {name} over releases", "releases per agent", name, drawn)
+    return f"Mean {name} on held-out rows", marked(f"{better} is better", details), picture
 
 
-def _histogram(go: Any, results: Results) -> tuple[str, str, Any] | None:
+def _gap(details: Details) -> Picture:
+    curve = details.curve
+    if curve is None or not curve.gap:
+        return _NONE
+    at = [float(x) for x in curve.releases if x is not None]
+    log = spans_decades(np.array(curve.gap, dtype=np.float64))
+    line = svg.Line("relative gap", "together", at, curve.gap)
+    picture = svg.chart("relative gap to the optimum", "releases per agent", "relative gap", [line], log=log)
+    return "Gap to the optimum", "1 is where all agents start, 0 is the objective's optimum", picture
+
+
+def _budget(results: Results, details: Details) -> Picture:
+    agents, budget = details.agents, results.epsilon.budget
+    spent = [epsilon for epsilon in agents.epsilon if epsilon is not None]
+    if not details.private or budget is None or len(spent) < 2 or max(spent) - min(spent) < 1e-3 * max(spent):
+        return _NONE
+    names = [f"{n}: {r} records" for n, r in zip(agents.name, agents.records, strict=True)]
+    charged = svg.Points("charged", "together", agents.records, agents.epsilon, names)
+    limit = svg.Line("budget", "alone", [min(agents.records), max(agents.records)], [budget, budget], dashed=True)
+    picture = svg.chart("epsilon charged by records", "training records", "epsilon", [limit, charged])
+    return "What each ledger was charged", f"for {details.record}", picture
+
+
+def _attacked(audited: Audited | None) -> Picture:
+    if audited is None or not audited.agents:
+        return _NONE
+    agents = [float(agent) for agent, _, _, _ in audited.agents]
+    names = [f"agent {agent}" for agent, _, _, _ in audited.agents]
+    drawn: list[svg.Series] = [
+        svg.Points("accounted", "alone", agents, [row[1] for row in audited.agents], names),
+        svg.Points("attacked, if the noise is as charged", "finish", agents, [row[3] for row in audited.agents], names),
+        svg.Points("attacked, whatever the noise", "together", agents, [row[2] for row in audited.agents], names),
+    ]
+    picture = svg.chart("epsilon accounted and attacked of each agent", "agent", "epsilon", drawn)
+    return "Accounted and attacked", "no attack may come out above what was accounted; audit.html tells more", picture
+
+
+def _ages(results: Results, details: Details) -> Picture:
+    curve = details.curve
+    if results.staleness is None or curve is None or all(age is None for age in curve.age):
+        return _NONE
+    at = [float(x) for x in curve.releases if x is not None]
+    line = svg.Line("mean age", "age", at, curve.age)
+    picture = svg.chart("mean age of the models used", "releases per agent", "releases", [line])
+    return "How old the neighbours' models were over the run", "mean age, in releases of their senders", picture
+
+
+def _histogram(results: Results) -> Picture:
     if results.staleness is None:
-        return None
+        return _NONE
     labels, shares = bars(np.array(results.staleness.histogram, dtype=np.int64))
-    figure = _figure(go)
-    figure.add_bar(x=labels, y=shares.tolist(), marker={"color": AGE_INK})
-    figure.update_xaxes(title="age of a neighbour's model, in its releases", type="category")
-    return "How old the neighbours' models were", "share of the models used, each release and neighbour", figure
-
-
-def _figure(go: Any) -> Any:
-    legend = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}
-    return go.Figure(layout={"template": "simple_white", "height": 420, "margin": {"t": 50, "r": 20}, "legend": legend})
+    picture = svg.chart(
+        "ages of models used", "age, in releases", "share", [svg.Bars("", "age", labels, shares.tolist())]
+    )
+    return "How old the neighbours' models were", "share of the models used, each release and neighbour", picture

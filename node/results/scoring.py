@@ -163,7 +163,7 @@ def _show(run: RunFolder, results: Results, details: Details, attempts: Attempts
     """Write pictures, the table of the agents and the report, each if it can be made."""
     from node.drawing import drawable, png
     from node.results.pictures import convergence_figure, gain_figure
-    from node.results.report import write_report
+    from node.results.report import report_of
     from node.results.staleness_picture import staleness_figure
 
     def drawn(draw: Callable[[Results, Details], Figure | None]) -> bytes | None:
@@ -172,7 +172,7 @@ def _show(run: RunFolder, results: Results, details: Details, attempts: Attempts
 
     parts: dict[str, Callable[[], bytes | None]] = {
         "results.parquet": lambda: parquet({"agent": range(run.agents), **details.agents.to_json()}),
-        "report.html": lambda: write_report(run.manifest.name, results, details),
+        "report.html": lambda: report_of(run.folder),
     }
     if drawable():
         parts["convergence.png"] = partial(drawn, convergence_figure)

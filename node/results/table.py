@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,8 +43,6 @@ def show(folder: Path, results: Results, console: Console) -> None:
     console.print(render(results, details, console.width))
     names = ("report.html", "convergence.png", "gain.png", "staleness.png")
     pictures = [name for name in names if (folder / name).exists()]
-    if "report.html" not in pictures and importlib.util.find_spec("plotly") is None:
-        console.print(Text("\nno report.html: plotly is not installed (it comes with sottovoce[report])"))
     if pictures:
         console.print(Text(f"\nlook at {folder / pictures[0]}{' ' if pictures[1:] else ''}{' '.join(pictures[1:])}"))
 

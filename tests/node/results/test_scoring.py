@@ -399,7 +399,7 @@ def test_a_part_that_fails_is_noted_and_the_rest_is_there(copied: Path, monkeypa
     def fails(*_: Any) -> None:
         raise TypeError("no picture\nof this")
 
-    monkeypatch.setattr("node.results.report.write_report", fails)
+    monkeypatch.setattr("node.results.report.report_of", fails)
     monkeypatch.setattr(scoring, "relative_gap", fails)
     (copied / "results.json").unlink()
     results, details = score(copied)

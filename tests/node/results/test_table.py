@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from rich.console import Console
+from typer.testing import CliRunner
 
+from node.cli import application
 from node.drawing import png, spans_decades
 from node.folder.manifest import RunFolderError
 from node.results.details import Details
@@ -194,13 +197,38 @@ def test_a_gap_of_nothing_or_below_is_drawn_too(open_run: Path) -> None:
     assert convergence_figure(*typed(results, {**details, "curve": curve})) is not None
 
 
-def test_the_report_needs_nothing_else(private_run: Path) -> None:
-    pytest.importorskip("plotly")
+def test_the_report_needs_nothing_else_and_tells_the_run(private_run: Path) -> None:
     text = (private_run / "report.html").read_text()
-    assert "<script src=" not in text
-    assert "<link" not in text
+    assert len(text) < 400_000
+    for asking in ("<script", "<link", "http", "url(", "@import", "src="):
+        assert asking not in text
     assert "not covered by epsilon" in text
     assert "one pupil" in text
+    results, details = documents(private_run)
+    assert f"<b>{results['finish']['mean']:.3f}</b>" in text
+    assert f"<b>{results['epsilon']['charged_max']:.4g}</b>" in text
+    assert "<b>complete</b>" in text
+    assert "<b>not yet</b>" in text, "no audit was made"
+    assert text.count("<circle") >= len(details["agents"]["name"]), "the network"
+
+
+def test_a_report_made_again_tells_what_an_audit_found(private_run: Path, tmp_path: Path) -> None:
+    run = tmp_path / "copy"
+    shutil.copytree(private_run, run)
+    agents = [{"agent": 0, "accounted": 2.0, "attacked": 0.5, "attacked_if_charged": 1.75}]
+    for findings, told in (([], "no finding"), (["noise: scale 0.5"], "1 finding")):
+        (run / "audit.json").write_text(json.dumps({"agents": agents, "findings": findings}))
+        assert CliRunner().invoke(application(["report"]), ["report", str(run)]).exit_code == 0
+        text = (run / "report.html").read_text()
+        assert f"<b>{told}</b>" in text
+        assert "an epsilon of at least 1.75, accounted are 2.00" in text
+        assert "Accounted and attacked" in text
+    (run / "results.json").unlink()
+    before = (run / "report.html").read_bytes()
+    failed = CliRunner().invoke(application(["report"]), ["report", str(run)])
+    assert isinstance(failed.exception, ValueError)
+    assert "has no results" in str(failed.exception)
+    assert (run / "report.html").read_bytes() == before
 
 
 def test_sizes_that_hardly_differ_have_no_columns(private_run: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where the page draws each agent: a few seconds for thousands of agents.
+"""Where pictures of a network draw each agent: a few seconds for thousands of agents.
 
 `topology.layout` makes better pictures of small graphs, and takes minutes for what is drawn here in a second: here
 forces act between near agents only, which a tree of places finds.
@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.sparse.linalg import ArpackError, eigsh
 from scipy.spatial import cKDTree
 
-from coordinator_free.release import FloatArray
+from topology.network import FloatArray
 
 Edges = npt.NDArray[np.int64]
 _STEPS = 70
