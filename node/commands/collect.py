@@ -17,14 +17,18 @@ PATIENCE_SECONDS = 30.0
 
 def collect(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder, as it was dealt.", show_default=False)],
-    parts: Annotated[Path, typer.Option(help="Where the parts of agents and eavesdropper are.")],
+    parts: Annotated[
+        Path | None,
+        typer.Option(help="Where the parts of agents and eavesdropper are. A run on Ray knows it.", show_default=False),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the run; SIGTERM ends the wait.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print results.json instead of the table.")] = False,
 ) -> None:
     """Bring the parts of a run together, and score it.
 
     What the agents and the eavesdropper left is copied into the run's folder. Where hosts have parts, the folder may be
-    missing: it is made from the public files in their parts.
+    missing: it is made from the public files in their parts. The parts of a run that was started with run --on come
+    back from the nodes of Ray, and are removed there.
 
     Exit status 1 if an agent did not finish.
 
@@ -39,8 +43,19 @@ def collect(
     from node.results.table import show
     from node.worlds import steps
     from node.worlds.parts import failures, gather, make_run
+    from node.worlds.ray.note import is_on_ray
 
-    run, parts = run.absolute(), parts.absolute()
+    run = run.absolute()
+    if is_on_ray(run):
+        from node.commands.on_ray import collect_from_ray
+
+        if parts is not None:
+            raise ValueError(f"--parts {parts} has no effect on a run on Ray: its parts are {run}.parts")
+        collect_from_ray(run, Console(stderr=True), wait=wait, as_json=as_json)
+        return
+    if parts is None:
+        raise ValueError("--parts is missing: accepted is the folder with the parts of agents and eavesdropper")
+    parts = parts.absolute()
     make_run(run, parts)
     agents = read_manifest(run).agents
     if wait and read_hosts(run):

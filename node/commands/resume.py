@@ -25,10 +25,16 @@ def resume(
     """
     from rich.console import Console
 
+    from node.worlds.ray.note import is_on_ray
     from node.worlds.resumption import resumed
 
     folder = run.absolute()
     console = Console(stderr=True)
+    if is_on_ray(folder):
+        from node.commands.on_ray import resume_on_ray
+
+        resume_on_ray(folder, console, as_json=as_json)
+        return
     with resumed(folder) as resumption:
         if resumption.in_twin:
             with console.status(f"{resumption.manifest.agents} agents in the twin ..."):

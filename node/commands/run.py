@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -39,6 +39,10 @@ def run(
     world: Annotated[
         str, typer.Option(help="processes: one per agent; twin: the same agents in one process.")
     ] = "processes",
+    on: Annotated[
+        str | None,
+        typer.Option(metavar="ray|ray://HOST:PORT", help="One host on each node of this Ray cluster, and not here."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing run's results. Ledgers stay.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print results.json instead of the table.")] = False,
     view: Annotated[bool, typer.Option("--view", help="Show the run in the browser, until Ctrl-C.")] = False,
@@ -68,6 +72,12 @@ def run(
             f"folder of its own, such as --out {_relative(_own_folder(folder, override))}"
         )
     console = Console(stderr=True)
+    if on is not None:
+        from node.commands.on_ray import refuse_with, run_on_ray
+
+        refuse_with(on, {"--world": world != "processes", "--force": force, "--view": view})
+        run_on_ray(configuration, folder, on, console, as_json=as_json)
+        return
     if world == "processes":
         limits.check_socket_paths(configuration)
     with console.status("dealing the data ..."):
@@ -150,23 +160,7 @@ def watch_processes(
 
     try:
         cluster.start(without=without)
-        with _bars(console) as bars:
-            tasks = {
-                "ready": bars.add_task("agents ready", total=agents),
-                "sent": bars.add_task("updates done", total=cluster.planned),
-                "logged": bars.add_task("releases logged", total=cluster.planned),
-            }
-            tasks["finished"] = bars.add_task("agents finished", total=agents)
-            if configuration.private:
-                tasks["charged"] = bars.add_task("budget spent", total=cluster.planned)
-
-            told = _Told(console)
-
-            def show(progress: Progress) -> None:
-                for name, task in tasks.items():
-                    bars.update(task, completed=getattr(progress, name))
-                told.tell(progress)
-
+        with progress_shown(console, agents, cluster.planned, private=configuration.private) as show:
             watch = cluster.watch(show)
     except (KeyboardInterrupt, SystemExit):
         waiting = cluster.progress().waiting()
@@ -186,6 +180,30 @@ def watch_processes(
         raise
     cluster.close()
     return watch
+
+
+@contextlib.contextmanager
+def progress_shown(
+    console: Console, agents: int, planned: int, *, private: bool
+) -> Iterator[Callable[[Progress], None]]:
+    """Show bars, and lines beside them; what this gives is called with the progress at each look."""
+    with _bars(console) as bars:
+        tasks = {
+            "ready": bars.add_task("agents ready", total=agents),
+            "sent": bars.add_task("updates done", total=planned),
+            "logged": bars.add_task("releases logged", total=planned),
+        }
+        tasks["finished"] = bars.add_task("agents finished", total=agents)
+        if private:
+            tasks["charged"] = bars.add_task("budget spent", total=planned)
+        told = _Told(console)
+
+        def show(progress: Progress) -> None:
+            for name, task in tasks.items():
+                bars.update(task, completed=getattr(progress, name))
+            told.tell(progress)
+
+        yield show
 
 
 class _Told:

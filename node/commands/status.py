@@ -17,6 +17,7 @@ from node.folder.manifest import read_manifest
 from node.folder.status import read_overheard
 from node.folder.watch import Watch
 from node.worlds.progress import Progress
+from node.worlds.ray.note import is_on_ray
 
 VERSION = 2
 """Of the document that ``--json`` prints. In version 1 the keys of logged releases and of failures differed."""
@@ -67,9 +68,12 @@ def status(
 
     Example: sottovoce status runs/schools
     """
-    from rich.console import Console
-
     manifest = read_manifest(run)
+    if is_on_ray(run):
+        from node.commands.on_ray import show_status
+
+        show_status(run.absolute(), as_json=as_json)
+        return
     from node.configuration.reading import load_dealt
     from node.folder.registry import settle
     from node.worlds import launcher, orphan, steps
@@ -90,19 +94,26 @@ def status(
     if started and not running and not scored and progress.finished:
         steps.score(run, Watch(failures=failures))
         scored = True
+    found = RunStatus.of(progress, failures, backwards=backwards, running=running, scored=scored)
+    show(found, run, state, as_json=as_json)
+
+
+def show(found: RunStatus, run: Path, state: str, *, as_json: bool) -> None:
+    """Print how far a run is."""
+    from rich.console import Console
+
     if as_json:
-        found = RunStatus.of(progress, failures, backwards=backwards, running=running, scored=scored)
         print(document_text({"version": VERSION, **asdict(found)}))
         return
     console = Console(highlight=False)
     console.print(f"{state}: {run}")
-    console.print(f"agents ready {progress.ready}/{progress.agents}, finished {progress.finished}/{progress.agents}")
-    console.print(f"updates {progress.sent}/{progress.planned}, charged {progress.charged}, logged {progress.logged}")
-    if backwards:
-        console.print(f"ledgers that went backwards: {backwards} (log verify names the agents)", style="red")
-    for line in failure_lines(failures):
+    console.print(f"agents ready {found.ready}/{found.agents}, finished {found.finished}/{found.agents}")
+    console.print(f"updates {found.updates}/{found.planned}, charged {found.charged}, logged {found.logged}")
+    if found.backwards:
+        console.print(f"ledgers that went backwards: {found.backwards} (log verify names the agents)", style="red")
+    for line in failure_lines(found.failures):
         console.print(line, style="red", markup=False)
-    if scored:
+    if found.results:
         console.print(f"results: {run / 'results.json'}")
 
 

@@ -79,6 +79,28 @@ def score_host(folder: Path) -> None:
     _step("scoring", "node.results.host_scores", folder)
 
 
+def seal(folder: Path, target: Path, receiver: str, purpose: str) -> None:
+    """Seal a part for the holder of a key, in a process of its own (`node.folder.sealed.seal`).
+
+    Raises
+    ------
+    ConfigurationError, RunFailure
+        As `deal`.
+    """
+    _step("sealing", "node.folder.sealed", folder, str(target), "--receiver", receiver, "--purpose", purpose)
+
+
+def unseal(sealed: Path, folder: Path, key: Path, purpose: str) -> None:
+    """Open a sealed part into the new ``folder``, in a process of its own (`node.folder.sealed.unseal`).
+
+    Raises
+    ------
+    ConfigurationError, RunFailure
+        As `deal`.
+    """
+    _step("opening", "node.folder.sealed", sealed, str(folder), "--key", str(key), "--purpose", purpose)
+
+
 def run_in_twin(folder: Path) -> Watch:
     """Run the dealt agents in one process with a virtual clock; charges are made as in any other world.
 
