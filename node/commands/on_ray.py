@@ -52,13 +52,17 @@ def run_on_ray(configuration: Configuration, folder: Path, on: str, console: Con
 
 def resume_on_ray(folder: Path, console: Console, *, as_json: bool) -> None:
     """Bring the parts that are here to their nodes, start the hosts again, and show the run to its end."""
-    with _connected(folder) as run:
+    with _connected(RayRun(folder)) as run:
         _go_on(run, console, as_json=as_json)
 
 
 def collect_from_ray(folder: Path, console: Console, *, wait: bool, as_json: bool) -> None:
     """Bring back the parts of a run, and score it."""
-    with _connected(folder) as run:
+    run = RayRun(folder)
+    if not run.away:
+        _fetch_and_conclude(run, console, as_json=as_json)
+        return
+    with _connected(run):
         watch = _watch(run, console) if wait and run.began else None
         _fetch_and_conclude(run, console, as_json=as_json, watch=watch)
 
@@ -81,8 +85,8 @@ def show_status(folder: Path, *, as_json: bool) -> None:
 def _look(run: RayRun) -> Look:
     if not run.away:
         return run.look()
-    with _connected(run.folder) as connected:
-        return connected.look()
+    with _connected(run):
+        return run.look()
 
 
 def _state(run: RayRun, look: Look) -> str:
@@ -95,15 +99,14 @@ def _state(run: RayRun, look: Look) -> str:
 
 def stop_on_ray(folder: Path) -> list[str]:
     """End all hosts of a run; returns those that did not answer."""
-    with _connected(folder) as run:
+    with _connected(RayRun(folder)) as run:
         return run.stop()
 
 
 @contextmanager
-def _connected(folder: Path) -> Iterator[RayRun]:
+def _connected(run: RayRun) -> Iterator[RayRun]:
     from node.worlds.ray import cluster
 
-    run = RayRun(folder)
     with cluster.connected(run.on):
         yield run
 

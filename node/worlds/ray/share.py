@@ -49,6 +49,8 @@ from node.worlds.steps import RunFailure
 
 STARTS: Final = 4
 """So often one engine process starts the host process."""
+LOOK: Final = 0.05
+"""Seconds between two looks at a host process that was told to stop."""
 RETURN_KEY: Final = "return-key"
 """In a sealed part: the public key that the part is sealed to on its way back."""
 TRAVELLING: Final = 1 << 24
@@ -126,6 +128,7 @@ class NodeShare:
         self._child: subprocess.Popen[bytes] | None = None
         self._starts = 0
         self._lock = threading.Lock()
+        self._ticks = threading.Event()
 
     def meet(self) -> Met:
         """Tell the public key, made at the first call, and what bit-for-bit claims depend on."""
@@ -157,9 +160,9 @@ class NodeShare:
     def look(self) -> None:
         """Start the host process again if a signal ended it."""
         with self._lock:
+            code = None if self._child is None else self._child.poll()
             if self._state() != "begun" or self._runs():
                 return
-            code = None if self._child is None else self._child.poll()
             if (code is not None and code >= 0) or self._starts >= STARTS:
                 self._write_state("ended")
             else:
@@ -173,8 +176,8 @@ class NodeShare:
             if pid is not None:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGTERM)
-            if self._child is not None:
-                self._child.wait()
+            while self._runs():
+                self._ticks.wait(LOOK)
             stop_run(self._part)
 
     def report(self) -> HostReport:
