@@ -17,14 +17,13 @@ from node.configuration.refusals import ConfigurationError
 from node.folder.manifest import read_manifest
 from node.folder.sealed import make_key, unseal
 from node.places import agent_folder
-from node.results.results import read_results
 from node.worlds import steps
 from node.worlds.orphan import started_at
+from node.worlds.parts import failures, gather
 from node.worlds.ray.run import deal_for
-from node.worlds.ray.share import RETURN_KEY, NodeShare, purpose
+from node.worlds.ray.share import RETURN_KEY, NodeShare, purpose, report_of
 from node.worlds.steps import RunFailure
 from tests.helpers.clusters import AGENTS, table
-from tests.helpers.command import answered
 from tests.helpers.hosts import status_of
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
@@ -126,12 +125,11 @@ def test_parts_come_back_and_the_run_is_whole(nodes: Nodes) -> None:
         nodes.fetch(name)
         nodes.shares[name].forget()
     assert not list((nodes.parts.parent / "data").rglob("agent-*"))
-    done = answered("collect", nodes.run, "--json")  # without a cluster: its parts are back
-    assert done.returncode == 0, done.stderr
-    results = read_results(nodes.run)
-    assert results.failures == ()
-    assert results.capture is not None
-    assert results.capture.complete
+    gather(nodes.run, nodes.parts)
+    assert failures(nodes.run, nodes.parts) == []
+    reported = [report_of(nodes.parts / name, name) for name in NAMES]
+    assert [one.progress.finished for one in reported] == [3, 3]
+    assert {path.name for path in nodes.run.glob("traffic*.mcap")} == {"traffic.mcap"}
 
 
 def host_of(nodes: Nodes, name: str) -> int:
