@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -29,7 +30,6 @@ pytest.importorskip("ray", reason="Ray is not installed")
 
 SHARES = {"node-0": (0, 1, 2), "node-1": (3, 4, 5)}
 ADDRESSES = {"node-0": "127.0.0.2", "node-1": "127.0.0.3"}
-PORT, CLIENTS = 6411, 6412
 PATIENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_enable_metrics_collection": "0",
@@ -50,11 +50,18 @@ def stat(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
+def free_ports() -> tuple[int, int]:
+    """Two ports at which nothing listens."""
+    with socket.create_server((ADDRESSES["node-0"], 0)) as one, socket.create_server((ADDRESSES["node-0"], 0)) as two:
+        return one.getsockname()[1], two.getsockname()[1]
+
+
 class Cluster:
     """A Ray cluster of two nodes, each with a home of its own; the processes of a node are one session."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.port, self.clients = free_ports()
         self._sessions: dict[str, int] = {}
 
     def home(self, name: str) -> Path:
@@ -62,9 +69,14 @@ class Cluster:
 
     def start(self, name: str) -> None:
         """Start a node of Ray; the first is the head."""
-        role = ["--head", f"--port={PORT}", f"--ray-client-server-port={CLIENTS}", "--include-dashboard=false"]
+        role = [
+            "--head",
+            f"--port={self.port}",
+            f"--ray-client-server-port={self.clients}",
+            "--include-dashboard=false",
+        ]
         if name != "node-0":
-            role = [f"--address={ADDRESSES['node-0']}:{PORT}"]
+            role = [f"--address={ADDRESSES['node-0']}:{self.port}"]
         given = [f"--node-ip-address={ADDRESSES[name]}", "--num-cpus=2", "--object-store-memory=80000000"]
         for _ in range(TRIES):
             with (self.folder / f"{name}.log").open("wb") as log:
@@ -117,7 +129,7 @@ class Run:
     def command(self, *given: object) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [sys.executable, "-m", "node.cli", *map(str, given)],
-            env=os.environ | PATIENT | {"RAY_ADDRESS": f"{ADDRESSES['node-0']}:{PORT}"},
+            env=os.environ | PATIENT | {"RAY_ADDRESS": f"{ADDRESSES['node-0']}:{self.cluster.port}"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -207,7 +219,7 @@ def test_killed_drivers_agents_hosts_actors_and_nodes_cost_nothing(run: Run) -> 
 
 
 def test_an_interrupted_driver_leaves_the_run_and_it_is_stopped_and_resumed(run: Run) -> None:
-    driver = run.driver(f"ray://{ADDRESSES['node-0']}:{CLIENTS}")
+    driver = run.driver(f"ray://{ADDRESSES['node-0']}:{run.cluster.clients}")
     until(lambda: (run.run / "ray.json").exists(), driver)
     until(lambda: all(run.agent(number) for number in range(AGENTS)), driver)
     driver.terminate()
