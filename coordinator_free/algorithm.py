@@ -115,6 +115,11 @@ class Algorithm(Agent):
         """How many releases are charged: one noise multiplier is calibrated for each."""
         return updates
 
+    @classmethod
+    def works_with(cls, agent: int, neighbours: Sequence[int], learning: Mapping[str, Any]) -> tuple[int, ...]:  # noqa: ARG003
+        """The neighbours whose releases an agent works with all along, so that these have an age; ascending."""
+        return tuple(neighbours)
+
     @staticmethod
     def release_dimension(dimension: int) -> int:
         """The length of a release's vector for models of that dimension."""

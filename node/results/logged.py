@@ -38,7 +38,8 @@ def read_logs(run: RunFolder, judge: Loss, best: FloatArray | None) -> Logged | 
     counter = CaptureCounter(run.run, range(run.agents))
     expected = sum(public.releases for public in run.public)
     recorder = CurveRecorder(run, judge, best, expected)
-    neighbours = [run.network.neighbours(agent) for agent in range(run.agents)]
+    kind = algorithm(run.configuration.learning.algorithm)
+    neighbours = [kind.works_with(i, run.network.neighbours(i), run.public[i].learning) for i in range(run.agents)]
     ages = Ages(neighbours, max(public.releases for public in run.public))
     means: list[float] = [math.nan]
     first = last = 0
@@ -56,7 +57,7 @@ def read_logs(run: RunFolder, judge: Loss, best: FloatArray | None) -> Logged | 
     verdict = counter.verdict()
     seconds = (last - first) / 1e9 if first else None
     curve = average = None
-    if recorder.received and algorithm(run.configuration.learning.algorithm).releases_models:
+    if recorder.received and kind.releases_models:
         curve, average = recorder.finished(), recorder.released_average
         if len(means) < len(curve.releases):
             means.append(ages.mean_since())

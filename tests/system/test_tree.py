@@ -15,6 +15,7 @@ from coordinator_free.release import Release
 from node.audit.auditor import audit
 from node.audit.verify import verify
 from node.folder.run import read_final, read_run
+from node.results.scoring import score
 from node.worlds import launcher
 from tests.helpers.clusters import dealt, final, ran, said, sent
 from tests.helpers.known_noise import with_known_noise
@@ -57,6 +58,9 @@ def test_on_a_network_that_loses_a_tenth_the_run_is_the_twins_to_the_last_bit(tm
     for agent in range(7):
         np.testing.assert_array_equal(read_final(folder, agent)["model"], read_final(calm, agent)["model"])
     assert verify(folder).ok
+    ages = score(calm)[0].staleness
+    assert ages is not None
+    assert ages.max <= 1, "a key is no model, and does not grow old"
 
 
 def test_an_inner_agent_that_is_killed_goes_on_and_nothing_is_drawn_again(tmp_path: Path) -> None:

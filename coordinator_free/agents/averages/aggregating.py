@@ -119,6 +119,11 @@ class Aggregating(Algorithm):
         return arranged(network, sizes, dimension, cls.stages(updates), learning)
 
     @classmethod
+    def works_with(cls, agent: int, neighbours: Sequence[int], learning: Mapping[str, Any]) -> tuple[int, ...]:
+        parents = learning.get("parents")
+        return tuple(j for j in neighbours if not parents or agent == parents[j] or j == parents[agent])
+
+    @classmethod
     def foresee(cls, learning: Mapping[str, Any], updates: int, network: Network) -> tuple[str, ...]:  # noqa: ARG003
         return unequal(network, AggregatingSettings.of(learning))
 
@@ -168,7 +173,6 @@ class Aggregating(Algorithm):
 
     def _down(self, stage: int, aggregator: Tree | MaskedTree) -> FloatArray:
         self._close(stage)
-        self._closed = stage + 1
         return aggregator.send_down()
 
     def _refuse_older_keys(self, index: int) -> None:
@@ -246,6 +250,7 @@ class Aggregating(Algorithm):
                 raise AggregationError(f"average {stage}: push-sum has no weight; raise learning.push_rounds")
             average = aggregator.ratio
         self._apply(stage, boxed(average, self._reach))
+        self._closed = stage + 1
 
     @property
     def _reach(self) -> float:
@@ -324,7 +329,6 @@ class Aggregating(Algorithm):
     def _complete(self, stage: int, step: int) -> None:
         if stage >= 0 and step == self._stage_rounds - 1:
             self._close(stage)
-            self._closed = stage + 1
 
     def wake(self) -> Release | None:
         if self.finished:
@@ -357,8 +361,7 @@ class Aggregating(Algorithm):
         """
         return around(self._problem, self._heard(), self._kappa) if self._numbers.finish else None
 
-    def _heard(self) -> Received:
-        """What the agent's model says of the common one, for the free finish."""
+    def _heard(self) -> Received:  # what the agent's model says of the common one, for the free finish
         return Received.unknown(self._model)
 
     def charge(self, index: int) -> Mechanism | None:
