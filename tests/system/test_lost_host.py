@@ -56,8 +56,8 @@ class Lost:
 def lost(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lost]:
     folder = tmp_path_factory.mktemp("lost")
     run, parts = folder / "run", folder / "parts"
-    # Long enough that gamma is lost before it has finished; it is waited for, for some seconds of silence.
-    changes = {"clock": {"rate": 20.0, "updates": 120}, "network": {"linger": 6.0}}
+    # Gamma is lost before it has finished. Agents linger for less time than a link without answer stays open.
+    changes = {"clock": {"rate": 20.0, "updates": 120}, "network": {"linger": 15.0}}
     (folder / "run.toml").write_text(toml(table(**changes)))
     dealt = answered("deal", folder / "run.toml", "--out", run, "--parts", parts, "--hosts", ",".join(NAMES))
     assert dealt.returncode == 0, dealt.stderr
@@ -103,8 +103,8 @@ def test_the_others_end_as_they_were_configured(lost: Lost) -> None:
         counted = lost.counted(agent)
         assert (counted.code, counted.sent) == (0, 120), counted.notes
         assert counted.not_done == {0: (5,), 3: (4,)}.get(agent, ())
-    assert lost.counted(0).notes == ("linger of 6 s passed: no done from agent 5",)
-    assert lost.counted(3).notes == ("linger of 6 s passed: no done from agent 4",)
+    assert lost.counted(0).notes == ("linger of 15 s passed: no done from agent 5",)
+    assert lost.counted(3).notes == ("linger of 15 s passed: no done from agent 4",)
 
 
 def test_the_log_names_the_indices_that_are_missing(lost: Lost) -> None:
