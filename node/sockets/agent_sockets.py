@@ -104,7 +104,10 @@ class FileEndpoints:
         return self._moved.popleft() if self._moved else None
 
     def _compare(self) -> None:
-        changed = os.stat(self._folder).st_mtime_ns  # noqa: PTH116 - as in _read
+        try:
+            changed = os.stat(self._folder).st_mtime_ns  # noqa: PTH116 - as in _read
+        except OSError:
+            return  # the folder is gone, which is no reason to end what is connected
         known, self._unsure = not self._unsure, changed != self._changed_ns
         if known and not self._unsure:
             return  # two changes may have one time, so the look after a change reads too

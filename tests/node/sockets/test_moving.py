@@ -69,6 +69,11 @@ def test_a_folder_that_did_not_change_is_not_read_again(tmp_path: Path, monkeypa
     assert endpoints.moved() is None
 
 
+def test_a_folder_that_is_gone_ends_nothing(tmp_path: Path) -> None:
+    endpoints = FileEndpoints(tmp_path / "endpoints")
+    assert endpoints.moved() is None
+
+
 def test_an_agent_follows_a_neighbour_and_leaves_its_old_endpoint(posts: dict[int, Post]) -> None:
     old, new = bound(posts[1]), bound(posts[3])
     posts[0].follow(1, new)  # it was not connected, so it is none of agent 0's business
