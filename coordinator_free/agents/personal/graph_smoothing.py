@@ -53,8 +53,8 @@ NOTHING = 1e3
 class GraphSmoothingSettings(Settings):
     """Of graph smoothing."""
 
-    prior: Literal["shared", "per-coordinate"] = field(default="shared", metadata=PARAMETER)
-    """Whether all coordinates have one gamma."""
+    prior: Literal["per-coordinate", "shared"] = field(default="per-coordinate", metadata=PARAMETER)
+    """Whether each coordinate has a gamma of its own, or all have one."""
     model_norm: Positive | None = field(default=None, metadata=PARAMETER)
     """The models' expected norm. Default: see `GraphSmoothing._in_units_of_models`."""
 

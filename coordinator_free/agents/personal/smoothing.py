@@ -86,7 +86,7 @@ def smooth(
 
     ``covariance`` is K, (n, n). With ``per_coordinate`` each coordinate has a gamma of its own, whose distribution over
     the grid is estimated from all coordinates (empirical Bayes, Efron 2014): that finds out which coordinates carry a
-    signal, and is no worse where all do. Otherwise all share one gamma.
+    signal, and is hardly worse where all do. Otherwise all share one gamma.
     """
     grid = grid_of(releases, variances)
     evidence = np.stack([_evidence(gamma * covariance, releases, variances) for gamma in grid])

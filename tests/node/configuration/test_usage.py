@@ -87,7 +87,7 @@ OWN: dict[str, Any] = {
     "warm_epsilon": 0.25,
     "warm_mechanism": "gamma-norm",
     "warm_clip": 0.5,
-    "prior": "per-coordinate",
+    "prior": "shared",
     "model_norm": 2.0,
     "clip_2": 0.2,
     "rho": 60.0,
@@ -195,8 +195,6 @@ def test_every_setting_is_used_or_refused(name: str) -> None:
     for path, value in PATHS.items():
         if path == "learning.loss" and "loss" in NEEDED[name]:
             continue
-        if name == "graph-smoothing-2r" and path == spelled("prior"):
-            value = "shared"  # the other is its default
         changed, without = table(name, {path: value}), before
         if path in BESIDE:
             changed, without = with_beside(name, path, value)
