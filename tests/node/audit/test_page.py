@@ -10,7 +10,7 @@ from node.audit.page import audit_page, sentences
 from tests.helpers.audited_runs import audited
 from tests.helpers.command import answered
 
-VOID = {"meta"}
+VOID = {"meta", "br"}
 OPTIONAL = {"p", "h1", "h2", "html"}
 
 
@@ -38,6 +38,8 @@ def test_the_page_shows_every_agent_both_bounds_and_the_trade_off(private):
     for agent in found.agents:
         for figure in (agent.accounted, agent.attacked, agent.attacked_if_charged):
             assert f"<td>{figure:.3f}</td>" in page
+    for column in re.findall(r"<th>(.*?)</th>", page)[1:]:
+        assert f"<dt>{column}</dt>" in page, "each column is explained"
     assert page.count("<svg") == 1
     assert "prefers-color-scheme:dark" in page
     assert not re.search(r"(src|href)=", page), "the page needs nothing else"
