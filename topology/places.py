@@ -18,6 +18,8 @@ Edges = npt.NDArray[np.int64]
 _STEPS = 70
 _DENSE = 400
 """Up to so many agents all modes are computed: that always gives the same ones, also where several are equal."""
+_STRETCH = 1.8
+"""A graph is made wider up to so many times, to fill the picture."""
 _REACH = 3.0
 """Agents push each other up to so many times their usual distance."""
 
@@ -34,8 +36,12 @@ def laid_out(agents: int, edges: Edges) -> FloatArray:
     if 2 * degrees.mean() > agents - 1:
         return _circle(agents)
     at = _settled(_start(agents, edges, degrees), edges)
+    # Along the longest axis, and a long graph a little wider than it is.
+    _, axes = np.linalg.eigh(np.cov(at.T))
+    at = at @ axes[:, ::-1]
     at -= (at.min(axis=0) + at.max(axis=0)) / 2.0
-    return np.asarray(at / max(float(np.abs(at).max()), 1e-9))
+    reach = np.maximum(np.abs(at).max(axis=0), 1e-9)
+    return np.asarray(at / np.maximum(reach, reach.max() / _STRETCH))
 
 
 def _circle(agents: int) -> FloatArray:

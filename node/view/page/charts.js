@@ -37,7 +37,10 @@ export class Chart {
       scales: { x: { time: false }, y: { distr: log ? 3 : 1, range: spread } },
       axes: [
         { ...axis, size: 24, gap: 2, values: (_, splits) => splits.map((v) => time ? `${+v.toPrecision(6)} s` : `${+v.toPrecision(6)}${xLabel ?? ""}`), space: 60 },
-        { ...axis, size: 44, gap: 4, space: log ? 22 : 28, values: (_, splits) => splits.map((v) => v === null ? "" : log ? (Math.log10(v) % 1 === 0 ? `1e${Math.round(Math.log10(v))}` : "") : String(+v.toPrecision(4))) },
+        {
+          ...axis, size: 44, gap: 4, space: 28, ...(log ? { splits: (_, __, low, high) => decades(low, high) } : {}),
+          values: (_, splits) => splits.map((v) => log ? `1e${Math.round(Math.log10(v))}` : String(+v.toPrecision(4))),
+        },
       ],
       series: [{}, ...series.map((one) => ({
         label: one.label, stroke: colours[one.colour], width: one.kind === "points" ? 0 : 1.7, spanGaps: false,
@@ -78,6 +81,14 @@ export class Chart {
   redraw() { this.plot.redraw(false, false); }
   theme() { this.#build(); this.plot.setData(this.data); }
   destroy() { this.observer.disconnect(); this.plot.destroy(); }
+}
+
+// At most five powers of ten within a range.
+function decades(low, high) {
+  const first = Math.ceil(Math.log10(low) - 1e-9), last = Math.floor(Math.log10(high) + 1e-9);
+  const step = Math.max(1, Math.ceil((last - first) / 4)), found = [];
+  for (let power = first; power <= last; power += step) found.push(10 ** power);
+  return found;
 }
 
 // Means of a column of the log over equal spans of time, and how many releases there were in each.

@@ -92,7 +92,7 @@ export function chargedAt(steps, before, log, agent, rows) {
 
 // The least and the largest value that a scale shows: stray values of a column do not stretch it.
 export function rangeOf(choice, log) {
-  if (choice.range) return choice.range;
+  if (choice.range || choice.sides) return choice.range ?? [0, 1];
   const column = log[choice.over], sample = [];
   const step = Math.max(1, Math.floor(log.releases.length / 4000));
   for (let at = 0; at < log.releases.length; at += step) {

@@ -102,7 +102,7 @@ export class NetworkView {
     pen.stroke(whole);
     if (sides) {
       pen.strokeStyle = this.colours.cut;
-      pen.globalAlpha = Math.min(0.55, 1.5 * pen.globalAlpha);
+      pen.globalAlpha = Math.min(0.85, 1.6 * pen.globalAlpha);
       pen.setLineDash([3, 4]);
       pen.stroke(cut);
       pen.setLineDash([]);
