@@ -18,7 +18,7 @@ from tests.helpers.viewed import written
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 SERIOUS = {"serious", "critical"}
-HOUR = 3_600_000
+PATIENCE = 600_000
 FAULTS = [
     {"after": 40, "fault": "partition", "groups": [0, 1] * 6, "agents": [1, 3]},
     {"after": 80, "fault": "heal", "agents": []},
@@ -63,7 +63,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def opened(browser: Browser, address: str, **options: Any) -> Iterator[Page]:
     """The page once the whole log is drawn; nothing may be wrong on its console, and nothing asked from elsewhere."""
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
-    context.set_default_timeout(HOUR)
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     wrong: list[str] = []
     page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
@@ -261,7 +261,7 @@ def test_a_log_that_grows_is_followed(browser: Browser, tmp_path: Path) -> None:
     replay = [sys.executable, "-m", "node.cli", "replay", str(log), "--to", socket, "--rate", "1"]
     with shown(socket) as address:
         context = browser.new_context()
-        context.set_default_timeout(HOUR)
+        context.set_default_timeout(PATIENCE)
         page = context.new_page()
         page.goto(address)
         page.wait_for_selector(".badge.live")

@@ -38,8 +38,8 @@ export class Chart {
       axes: [
         { ...axis, size: 24, gap: 2, values: (_, splits) => splits.map((v) => time ? `${+v.toPrecision(6)} s` : `${+v.toPrecision(6)}${xLabel ?? ""}`), space: 60 },
         {
-          ...axis, size: 44, gap: 4, space: 28, ...(log ? { splits: (_, __, low, high) => decades(low, high) } : {}),
-          values: (_, splits) => splits.map((v) => log ? `1e${Math.round(Math.log10(v))}` : String(+v.toPrecision(4))),
+          ...axis, size: 44, gap: 4, space: 28, ...(log ? { splits: (_, __, low, high) => decades(low, high), filter: (_, splits) => splits } : {}),
+          values: (_, splits) => splits.map((v) => v === null ? "" : log ? `1e${Math.round(Math.log10(v))}` : String(+v.toPrecision(4))),
         },
       ],
       series: [{}, ...series.map((one) => ({

@@ -160,7 +160,7 @@ function badges() {
 
 async function loadNetwork() {
   const found = await ask("network.json");
-  if (!found) return;
+  if (!found) return false;
   network = found;
   const { facts, agents } = network, privacy = facts.privacy;
   document.title = `${network.name}: sottovoce`;
@@ -176,6 +176,7 @@ async function loadNetwork() {
   }
   offerColours();
   stale = dirty = true;
+  return true;
 }
 
 function connect() {
@@ -193,13 +194,21 @@ function connect() {
   socket.addEventListener("close", () => { byId("badges").append(make("span", { className: "badge bad" }, "the page's server has ended")); state = { ...state, live: false }; });
 }
 
-let links = 0, begun = false;
+// Without a graph in the log, agents and links are known as far as the log was read.
+let drawnFor = "", loading = false;
+async function followNetwork() {
+  const wanted = `${state.agents}/${state.links}`;
+  if (loading || !state.caught_up || wanted === drawnFor) return;
+  loading = true;
+  if (await loadNetwork()) drawnFor = wanted;
+  loading = false;
+}
+
+let begun = false;
 function receive(next) {
   const before = state;
   state = next;
   badges();
-  const grown = next.agents !== (network?.agents ?? next.agents) || next.links !== links;
-  if (network && grown && next.caught_up) { links = next.links; loadNetwork(); }
   if (!begun && next.caught_up) {
     begun = true;
     byId("wait").hidden = log.rows > 0;
@@ -227,6 +236,7 @@ function frame(time) {
     if (shown === "agent" && panels.agent.agent >= 0) panels.agent.renew();
     if (choice?.needs) askBudgets();
     byId("wait").hidden = log.rows > 0;
+    if (network.inferred) followNetwork();
     document.body.dataset.rows = log.rows;
     dirty = true;
   }
