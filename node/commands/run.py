@@ -256,6 +256,6 @@ def _bars(console: Console) -> Bars:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 
-    return Bars(
-        TextColumn("{task.description:>15}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
-    )
+    narrow = console.width < 60
+    columns = [TextColumn("{task.description:>15}"), BarColumn(10 if narrow else 40), MofNCompleteColumn()]
+    return Bars(*columns, *(() if narrow else (TimeElapsedColumn(),)), console=console)

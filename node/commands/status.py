@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,11 @@ from node.folder.watch import Watch
 from node.worlds.progress import Progress
 from node.worlds.ray.note import is_on_ray
 
+if TYPE_CHECKING:
+    from node.worlds.launcher import Cluster
+
+LOOK = 0.5
+"""Seconds between two looks at a run that is watched."""
 VERSION = 2
 """Of the document that ``--json`` prints. In version 1 the keys of logged releases and of failures differed."""
 
@@ -63,13 +68,16 @@ class RunStatus:
 def status(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.", show_default=False)],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="First show its progress, until its processes end.")] = False,
 ) -> None:
     """Show how far a run is. A run that ended without a launcher is scored now, and settled with its data's registry.
 
-    Example: sottovoce status runs/schools
+    Example: sottovoce status runs/schools --watch
     """
     manifest = read_manifest(run)
     if is_on_ray(run):
+        if watch:
+            raise ValueError(f"--watch with {run}: accepted for runs on this machine, and this one is on a Ray cluster")
         from node.commands.on_ray import show_status
 
         show_status(run.absolute(), as_json=as_json)
@@ -78,7 +86,10 @@ def status(
     from node.folder.registry import settle
     from node.worlds import launcher, orphan, steps
 
-    cluster = launcher.Cluster(run, load_dealt(run / "config.toml"), manifest.agents)
+    configuration = load_dealt(run / "config.toml")
+    cluster = launcher.Cluster(run, configuration, manifest.agents)
+    if watch:
+        _watch(run, cluster, private=configuration.private)
     progress = cluster.progress()
     running = orphan.running_zygote(run) is not None or bool(orphan.left_of(run))
     failures = failures_of(run)
@@ -96,6 +107,28 @@ def status(
         scored = True
     found = RunStatus.of(progress, failures, backwards=backwards, running=running, scored=scored)
     show(found, run, state, as_json=as_json)
+
+
+def _watch(run: Path, cluster: Cluster, *, private: bool) -> None:
+    """Show on standard error how a run that runs goes on, with the bars of ``sottovoce run``, until its zygote ends."""
+    from rich.console import Console
+
+    from node.commands.run import progress_shown
+    from node.worlds import orphan
+
+    def look() -> Progress:
+        return replace(cluster.progress(), failures=tuple(failures_of(run)))
+
+    zygote = orphan.running_zygote(run)
+    if zygote is None:
+        return
+    agents = cluster.progress().agents
+    with progress_shown(Console(stderr=True), agents, cluster.planned, private=private) as show:
+        ended = False
+        while not ended:
+            show(look())
+            ended = orphan.ends_within(LOOK, zygote)
+        show(look())
 
 
 def show(found: RunStatus, run: Path, state: str, *, as_json: bool) -> None:

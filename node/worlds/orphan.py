@@ -126,6 +126,18 @@ def see_out(folder: Path, zygote: int) -> None:
         os.close(descriptor)
 
 
+def ends_within(seconds: float, zygote: int) -> bool:
+    """Wait for the end of a ``zygote``, at most so long; returns whether it has ended."""
+    try:
+        descriptor = os.pidfd_open(zygote)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], seconds)[0])
+    finally:
+        os.close(descriptor)
+
+
 def _ended(folder: Path) -> int:
     """A number that grows with each process that ended."""
     try:

@@ -163,7 +163,11 @@ def without_its_launcher(tmp_path: Path, rate: float) -> Path:
 @pytest.mark.processes
 def test_the_launcher_killed_the_agents_finish_and_status_scores(tmp_path: Path) -> None:
     folder = without_its_launcher(tmp_path, rate=20.0)
-    until(lambda: running_zygote(folder) is None)
+    watched = sottovoce("status", folder, "--watch")
+    assert running_zygote(folder) is None
+    assert watched.returncode == 0
+    assert f"{AGENTS} of {AGENTS} agents ready" in watched.stderr
+    assert f"ended: {folder}" in watched.stdout.replace("\n", "")
     done = sottovoce("status", folder, "--json")
     assert done.returncode == 0, done.stderr
     status = json.loads(done.stdout)

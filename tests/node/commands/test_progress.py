@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 from rich.console import Console
 
-from node.commands.run import _Told
+from node.commands.run import _Told, progress_shown
 from node.worlds.progress import Progress
 
 
@@ -33,3 +34,15 @@ def test_lines_tell_of_readiness_and_of_each_quarter() -> None:
     lines = console.file.getvalue().splitlines()
     assert [line.rpartition(", ")[2] for line in lines] == [f"{n} of 40 updates done" for n in (0, 10, 25, 40)]
     assert lines[0] == "2 s: 4 of 4 agents ready, 0 of 40 updates done"
+
+
+def test_forty_columns_and_no_colour_show_all_counts() -> None:
+    console = Console(file=io.StringIO(), width=40, no_color=True)
+    with progress_shown(console, 943, 94_300, private=True) as show:
+        show(replace(moment(943, 94_300), agents=943, planned=94_300, finished=943))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "94300/94300" in text
+    assert "943/943" in text
+    assert "…" not in text
+    assert "\x1b" not in text
