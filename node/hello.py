@@ -9,12 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 HELLO_KEYS: Final = frozenset({"v", "run", "from", "to", "kind", "digest"})
 """Of a hello without a receipt, as all were before there were receipts."""
 RECEIPT_KEYS: Final = HELLO_KEYS | {"receipt", "asks", "echoes"}
 RECEIPT_TAG_BYTES: Final = 16
+
+Envelope = TypedDict("Envelope", {"v": int, "run": bytes, "from": int, "to": int | None})
+"""What every header has: version, run, sender, and recipient or None for all."""
+
+
+class HelloFields(TypedDict):
+    """What the header of a hello has besides. Without a receipt the last three are left out."""
+
+    kind: Literal["hello"]
+    digest: bytes
+    receipt: NotRequired[list[Any] | None]
+    """Starts, charges and tag."""
+    asks: NotRequired[bool]
+    echoes: NotRequired[list[list[Any]]]
+    """An agent, and the three parts of its receipt."""
+
+
+class HelloHeader(Envelope, HelloFields):
+    """The header of a hello."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +65,9 @@ class Hello:
     echoes: tuple[tuple[int, Receipt], ...] = ()
 
 
-def hello_fields(message: Hello) -> dict[str, Any]:
-    """What the header of a hello says beside its sender and its run."""
-    fields: dict[str, Any] = {"kind": "hello", "digest": message.digest}
+def hello_fields(message: Hello) -> HelloFields:
+    """What the header of a hello has beside its sender and its run."""
+    fields: HelloFields = {"kind": "hello", "digest": message.digest}
     if message.receipt is None and not message.asks and not message.echoes:
         return fields
     echoes = [[agent, *_receipt_fields(echo)] for agent, echo in message.echoes]
@@ -60,7 +79,7 @@ def _receipt_fields(receipt: Receipt) -> list[Any]:
     return [receipt.starts, receipt.charged, receipt.tag]
 
 
-def hello_of(fields: Mapping[str, Any]) -> Hello:
+def hello_of(fields: HelloHeader) -> Hello:
     """The hello of a header that `is_hello` accepts."""
     own = fields.get("receipt")
     echoes = tuple((agent, Receipt(*rest)) for agent, *rest in fields.get("echoes", ()))

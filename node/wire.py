@@ -15,15 +15,25 @@ import re
 import struct
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, Literal, cast
 
 import msgpack
 import numpy as np
 
 from coordinator_free.release import Release, Used
-from node.hello import HELLO_KEYS, RECEIPT_KEYS, Hello, hello_fields, hello_of, is_hello, naturals
+from node.hello import (
+    HELLO_KEYS,
+    RECEIPT_KEYS,
+    Envelope,
+    Hello,
+    HelloHeader,
+    hello_fields,
+    hello_of,
+    is_hello,
+    naturals,
+)
 
 VERSION: Final = 1
 EVERYBODY: Final = 0xFFFFFFFF
@@ -35,6 +45,28 @@ DONE_KEYS: Final = frozenset({"v", "run", "from", "to", "kind", "last", "skipped
 KEYS: Final = {"release": RELEASE_KEYS, "hello": RECEIPT_KEYS, "done": DONE_KEYS}
 
 Parts = Sequence[bytes]
+
+
+class ReleaseHeader(Envelope):
+    """The header of a release; ``used`` has senders and indices in turn."""
+
+    kind: Literal["release"]
+    index: int
+    round: int | None
+    used: list[int]
+
+
+class DoneHeader(Envelope):
+    """The header of a `Done`."""
+
+    kind: Literal["done"]
+    last: int
+    skipped: list[int]
+    heard: list[int]
+
+
+Header = ReleaseHeader | HelloHeader | DoneHeader
+"""A header that was checked; its ``kind`` says which."""
 
 _TOPIC = struct.Struct(">II")
 _pack = msgpack.Packer(use_bin_type=True).pack
@@ -119,7 +151,7 @@ def encode(run: bytes, message: Message) -> tuple[bytes, bytes, bytes]:
         used = list(itertools.chain.from_iterable(message.used))
         header = b"".join((head, _pack(message.index), _ROUND, _pack(message.round), _USED, _pack(used)))
         return topic(message.sender, message.recipient), header, message.vector.astype("<f8", copy=False).tobytes()
-    common: dict[str, Any] = {"v": VERSION, "run": run, "from": message.sender, "to": None}
+    common: Envelope = {"v": VERSION, "run": run, "from": message.sender, "to": None}
     if isinstance(message, Hello):
         return topic(message.sender), _pack({**common, **hello_fields(message)}), b""
     done = {"kind": "done", "last": message.last, "skipped": list(message.skipped), "heard": list(message.heard)}
@@ -134,7 +166,7 @@ class Refused(Exception):
         self.reason = reason
 
 
-def decode_header(header: bytes) -> dict[str, Any]:
+def decode_header(header: bytes) -> Header:
     """The header map, its keys and types checked; raises `Refused`."""
     if len(header) > HEADER_LIMIT:
         raise Refused("header too long")
@@ -163,7 +195,7 @@ def decode_header(header: bytes) -> dict[str, Any]:
         good = good and type(last) is int and last >= -1 and naturals(fields["skipped"]) and naturals(fields["heard"])
     if not good:
         raise Refused("header fields")
-    return fields
+    return cast(Header, fields)
 
 
 def decode(parts: Parts, run: bytes | None = None) -> Message:
@@ -178,7 +210,7 @@ def decode(parts: Parts, run: bytes | None = None) -> Message:
     return message(fields, parts[2])
 
 
-def message(fields: Mapping[str, Any], body: bytes) -> Message:
+def message(fields: Header, body: bytes) -> Message:
     """A message from its header's fields (`decode_header`) and its body; raises `Refused`."""
     sender: int = fields["from"]
     if fields["kind"] == "hello":

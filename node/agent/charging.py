@@ -12,12 +12,13 @@ Rules that hold here:
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Unpack
 
 from coordinator_free.agent import Agent
 from coordinator_free.privacy.ledger import Plan, covers
 from coordinator_free.privacy.noise import NONCE_BYTES, Start
 from node.folder.ledger import LedgerFile
+from node.folder.ledger_lines import Kept, Line
 from node.folder.public import PublicNumbers
 
 
@@ -51,14 +52,14 @@ class Charger:
         """Indices of this run that are charged, from 0 up."""
         return self._next
 
-    def charge(self, index: int, **record: Any) -> None:
+    def charge(self, index: int, **record: Unpack[Kept]) -> None:
         """Return once release ``index`` is charged on disk. Raises `LedgerError`, and then nothing may be sent.
 
         Keyword arguments are written into the same record, atomically, and make the charge a group of one. Of an index
         that a torn record charged, they are written without a charge.
         """
         if record and index < self._next:
-            self._ledger.keep(index, extra={"run": self._run, **record})
+            self._ledger.keep(index, extra=self._beside(record))
             return
         while index >= self._next:
             last, mechanism = self._plan.alike(self._next)
@@ -66,8 +67,14 @@ class Charger:
                 last = self._next
             if last == self._next == index:
                 mechanism = self._agent.made_with(index)
-            self._ledger.reserve(self._next, last, mechanism, extra={"run": self._run, **record})
+            self._ledger.reserve(self._next, last, mechanism, extra=self._beside(record))
             self._next = last + 1
+
+    def _beside(self, record: Kept) -> Line:
+        extra: Line = {"run": self._run}
+        if record:
+            extra["frame"], extra["state"] = record["frame"], record["state"]
+        return extra
 
     @property
     def starts(self) -> int:
@@ -83,6 +90,6 @@ class Charger:
         costs = [self._agent.charge(index) for index in range(first, self._next)]
         return all(c is not None and covers(cost, c.mechanism) for c, cost in zip(charged, costs, strict=True))
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[Line]:
         """All charges of this run as they were written, in order."""
         return self._ledger.records(self._run)

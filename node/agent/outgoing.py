@@ -59,8 +59,8 @@ class Outgoing:
             raise Diverged(release)
         parts = encode(self._around.run, release)
         if self._in_rounds:
-            record = {"frame": [_text(part) for part in parts], "state": _text(packed_snapshot(self._agent.snapshot()))}
-            self._charger.charge(release.index, **record)
+            state = _text(packed_snapshot(self._agent.snapshot()))
+            self._charger.charge(release.index, frame=[_text(part) for part in parts], state=state)
         else:
             self._charger.charge(release.index)
         self._note(parts)

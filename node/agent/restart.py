@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from coordinator_free.privacy.ledger import LedgerError
 from coordinator_free.release import FloatArray, Release
 from node.agent.conversation import Conversation
 from node.agent.snapshot import unpacked_snapshot
+from node.folder.ledger_lines import Line
 from node.wire import Parts, Refused, decode
 
 
@@ -70,6 +70,6 @@ def _resume_round(talk: Conversation, inbox: RoundInbox) -> bool:
     return True
 
 
-def _frame(record: dict[str, Any]) -> Parts:
+def _frame(record: Line) -> Parts:
     first, second, third = (base64.b64decode(part) for part in record["frame"])
     return first, second, third

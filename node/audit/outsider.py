@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from node.folder.shard import Rows, setting
 from node.places import CANARIES
 from node.traffic.completeness import CaptureCounter
 from node.traffic.reader import TrafficLogReader
+from node.untyped import Json
 from node.wire import message
 
 VERSION: Final = 1
@@ -80,7 +81,7 @@ class Outside:
         """Whether there is no finding."""
         return not self.findings
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """What ``sottovoce audit --log --json`` prints; it follows ``node/schemas/outside-audit.schema.json``."""
         return {"version": VERSION, **asdict(self), "ok": self.ok}
 

@@ -9,11 +9,10 @@ Rules that hold here:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgpack
 
@@ -24,7 +23,7 @@ from node.folder.run import RunFolder, read_run
 from node.places import agent_folder, shard_path
 from node.traffic.completeness import Capture, CaptureCounter
 from node.traffic.run_logs import frames_of, logs_of
-from node.wire import KEYS, Parts, Refused, decode, message
+from node.wire import KEYS, Parts, Refused, ReleaseHeader, decode, message
 
 Key = tuple[int, int]
 """(agent, index)."""
@@ -103,7 +102,7 @@ def read_recording(folder: Path) -> Recording:
 
 
 def _take(
-    recording: Recording, header: Mapping[str, Any], parts: Parts, time_ns: int, frames: dict[Key, set[bytes]]
+    recording: Recording, header: ReleaseHeader, parts: Parts, time_ns: int, frames: dict[Key, set[bytes]]
 ) -> None:
     sender = header["from"]
     key = (sender, header["index"])

@@ -22,6 +22,7 @@ from coordinator_free.attacks.reconstruction import Reconstruction
 from coordinator_free.attacks.side_channels import Correlation
 from coordinator_free.attacks.trade_off import TradeOff
 from node.folder.plain import plain
+from node.untyped import Json
 
 VERSION: Final = 2
 """Of the documents."""
@@ -178,7 +179,7 @@ class Audit:
         """Whether there is no finding."""
         return not self.findings
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """What ``sottovoce audit --json`` prints."""
         return {
             "version": VERSION,
@@ -206,7 +207,7 @@ class Audit:
             "ok": self.ok,
         } | ({} if self.observer is None else {"observer": asdict(self.observer)})
 
-    def details(self) -> dict[str, Any]:
+    def details(self) -> Json:
         """All of it, for ``audit.json`` in the run's folder."""
         rebuilt = self.reconstruction
         return {

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from node.folder.build import same_build
 from node.folder.ledger import LedgerFile
 from node.folder.shard import read_secret, setting
 from node.places import agent_folder
+from node.untyped import Json
 
 CLOSE: Final = 1e-9
 """Largest difference of exact values between builds."""
@@ -76,7 +77,7 @@ class Verdict:
         wrong = self.differences or self.findings
         return not wrong and not self.stopped and self.missing == 0 and self.releases > 0
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """What ``sottovoce verify --json`` prints: see ``node/schemas/verify.schema.json``."""
         return {
             "version": VERSION,

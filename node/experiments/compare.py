@@ -31,6 +31,7 @@ from node.experiments.promises import false_promise, unequal
 from node.experiments.simulated import On, simulated
 from node.experiments.trial import Trial, TrialError, in_twin, play, prepared_for_twin, seeded
 from node.folder import tables
+from node.untyped import Json
 
 BASELINES = "baseline"
 
@@ -48,7 +49,7 @@ class Row:
     smallest_quarter: FloatArray
     gain: FloatArray | None
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Json:
         """Plain values: averages, the deviation over seeds, the gain and half of its 95% interval."""
         return {
             "configuration": self.what,
@@ -96,7 +97,7 @@ class Comparison:
     notes: tuple[str, ...]
     """What dealing warns of, and what it assumed to be public."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         """Everything as plain values, the rows summarised over seeds."""
         return {
             "world": self.world,

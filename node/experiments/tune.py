@@ -32,6 +32,7 @@ from node.experiments.compare import half_width, models_of
 from node.experiments.grids import changed, edge, parameters, value_of
 from node.experiments.simulated import On, simulated
 from node.experiments.trial import Trial, TrialError, in_twin, prepared_for_twin, seeded
+from node.untyped import Json
 
 VALIDATION = 0.2
 """Part of each agent's training rows that is kept for judging trials."""
@@ -61,7 +62,7 @@ class Trying:
         """The deviation over instances; None for one instance."""
         return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         """Plain values."""
         return {"settings": self.settings, "score": self.score, "deviation": self.deviation, "error": self.error}
 
@@ -98,7 +99,7 @@ class Tuned:
     trials: list[Trying]
     notes: list[str]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         """Plain values."""
         return {**vars(self), "again": vars(self.again), "trials": [trial.as_json() for trial in self.trials]}
 

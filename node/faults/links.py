@@ -142,6 +142,6 @@ class Shim:
             fields = decode_header(parts[1])
         except Refused:
             return "", -1, -1
-        kind = fields["kind"]
-        index = fields["index"] if kind == "release" else fields["last"] if kind == "done" else 0
-        return kind, fields["from"], index
+        if fields["kind"] == "release":
+            return "release", fields["from"], fields["index"]
+        return fields["kind"], fields["from"], fields["last"] if fields["kind"] == "done" else 0

@@ -23,6 +23,7 @@ from node.folder.plain import plain
 from node.folder.public import PublicNumbers
 from node.folder.whole import write_new, write_whole
 from node.places import CANARIES
+from node.untyped import Json
 
 COINS: Final = "coins.json"
 VERSION: Final = 1
@@ -44,7 +45,7 @@ class Coins:
         """SHA-256 (hex) that can be public before the coins are."""
         return hashlib.sha256(b"sottovoce coins 1" + self.run + self.nonce + bytes(self.sides)).hexdigest()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The document that ``coins.json`` holds."""
         return {"version": VERSION, "run": self.run.hex(), "nonce": self.nonce.hex(), "coins": list(self.sides)}
 
@@ -70,7 +71,7 @@ class Planted:
             float(document["delta"]),
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The document that ``canaries.json`` holds."""
         numbers = [replace(one, shard_digest="", test_records=0).to_json() for one in self.agents]
         learning, own = _parted([one.pop("learning") for one in numbers])

@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 from node.folder.plain import plain
 from node.folder.whole import write_whole
 from node.places import agent_folder
+from node.untyped import Json
 
 _EARLIER_NAMES: Final = {"repeats_said": "repeats_sent", "repeats_heard": "repeats_received"}
 """Keys of folders that earlier versions wrote."""
@@ -36,7 +37,7 @@ class LinkCounted:
         counts = {name: count for name, count in dict(document).items() if name != "lost_first"}
         return cls(counts, tuple(document["lost_first"]))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The part of ``final.json`` that this value is."""
         return {**self.counts, "lost_first": list(self.lost_first)}
 
@@ -85,9 +86,9 @@ class Counted:
             known["links"] = {sender: LinkCounted.from_json(link) for sender, link in dict(named["links"]).items()}
         return cls(**known)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The document that ``final.json`` holds; without ``links`` where there were no conditions."""
-        document: dict[str, Any] = plain(self)
+        document: Json = plain(self)
         del document["links"]
         if self.links is None:
             return document

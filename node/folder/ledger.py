@@ -34,16 +34,15 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from coordinator_free.privacy.ledger import LARGEST_GROUP, Budget, Charge, Ledger, LedgerError, Plan
 from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.noise import Start
 from coordinator_free.privacy.windows import Windows
-from node.folder.ledger_lines import VERSION, charge_as_written, contents, line_of, plan_as_written
+from node.folder.ledger_lines import VERSION, Line, charge_as_written, contents, line_of, plan_as_written
 
 _LAST = re.compile(rb'"last":(\d+),')
 
@@ -197,32 +196,29 @@ class LedgerFile:
         whole = [line for line in self.records(run) if not line.get("torn")]
         return 1 + max((int(line.get("again", line.get("last", -1))) for line in whole), default=-1)
 
-    def reserve(
-        self, first: int, last: int, mechanism: Mechanism | None, *, extra: Mapping[str, Any] | None = None
-    ) -> None:
+    def reserve(self, first: int, last: int, mechanism: Mechanism | None, *, extra: Line | None = None) -> None:
         """Charge indices ``first`` to ``last``, each ``mechanism``; returns when that is on the disk.
 
         ``extra`` goes into the same line, whole or not at all; its ``run`` names the run. Raises `LedgerError`, and
         then nothing may be released.
         """
-        fields = dict(extra or {})
-        run = str(fields.pop("run", ""))
+        beside: Line = extra or {}
+        run = beside.get("run", "")
         if self._broken:
             raise LedgerError(f"ledger {self._path}: an earlier charge could not be written; nothing more is said")
         self._settle(run)
         self.ledger.check(run, first, last, mechanism, _account)
         self._write_plan(run)
         known = any(charge.run == run and charge.mechanism is None for charge in self.ledger.charges)
-        self._append(
-            Charge(run, first, last, mechanism), fields, wait=mechanism is not None or bool(fields) or not known
-        )
+        wait = mechanism is not None or bool(beside.keys() - {"run"}) or not known
+        self._append(Charge(run, first, last, mechanism), beside, wait=wait)
 
-    def keep(self, index: int, *, extra: Mapping[str, Any]) -> None:
+    def keep(self, index: int, *, extra: Line) -> None:
         """Write down ``extra`` for ``index``, which is charged already; returns when that is on the disk.
 
         Raises `LedgerError`, and then nothing may be released.
         """
-        run = str(extra["run"])
+        run = extra["run"]
         if self._broken:
             raise LedgerError(f"ledger {self._path}: an earlier charge could not be written; nothing more is said")
         if self.ledger.charged(run, index) is None:
@@ -240,10 +236,10 @@ class LedgerFile:
         """What no record was charged more than, by every run, or by ``run``: see `charges` for a torn last line."""
         return self.ledger.used(charge for charge in self.charges() if run is None or charge.run == run)
 
-    def records(self, run: str | None = None) -> list[dict[str, Any]]:
+    def records(self, run: str | None = None) -> list[Line]:
         """All charges with their extra fields, as they were written, in order; of ``run`` if it is given."""
         data = os.pread(self._descriptor, self._end, 0)
-        lines = [json.loads(line[:-9]) for line in data.splitlines()[1:]]
+        lines: list[Line] = [json.loads(line[:-9]) for line in data.splitlines()[1:]]
         return [line for line in lines if run is None or line["run"] == run]
 
     def fileno(self) -> int:
@@ -270,11 +266,11 @@ class LedgerFile:
             self._write_line({"run": run, **plan_as_written(plan)})
             self._plans[run] = plan
 
-    def _append(self, charge: Charge, fields: Mapping[str, Any], *, wait: bool = True) -> None:
-        self._write_line({**charge_as_written(charge), **fields}, wait=wait)
+    def _append(self, charge: Charge, beside: Line, *, wait: bool = True) -> None:
+        self._write_line({**charge_as_written(charge), **beside}, wait=wait)
         self.ledger.add(charge)
 
-    def _write_line(self, content: Mapping[str, Any], *, wait: bool = True) -> None:
+    def _write_line(self, content: Line, *, wait: bool = True) -> None:
         line, crc = line_of(content, self._crc)
         try:
             _write(self._descriptor, line, self._end, wait=wait)

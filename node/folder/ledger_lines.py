@@ -6,25 +6,48 @@ import json
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from coordinator_free.privacy.families import from_description
 from coordinator_free.privacy.ledger import Budget, Charge, LedgerError, Plan
 from coordinator_free.privacy.mechanism import Mechanism, MechanismError
 from coordinator_free.privacy.noise import NONCE_BYTES
+from node.untyped import Json
 
 VERSION = 1
 
 
-def described(mechanism: Mechanism | None) -> dict[str, Any] | None:
+class Kept(TypedDict, total=False):
+    """What an agent in rounds needs of a release after a restart, in base64: the parts of its frame, and its state."""
+
+    frame: list[str]
+    state: str
+
+
+class Line(Kept, total=False):
+    """A line after the first: a charge, or ``again``, ``plan`` or ``start``; see `node.folder.ledger`."""
+
+    run: str
+    """In hexadecimal digits."""
+    first: int
+    last: int
+    mechanism: Json | None
+    torn: bool
+    again: int
+    plan: list[list[Any]]
+    windows: list[list[int]]
+    start: int
+    nonce: str
+
+
+def described(mechanism: Mechanism | None) -> Json | None:
     """A charge's mechanism as a ledger names it."""
     return None if mechanism is None else mechanism.describe()
 
 
-def charge_as_written(charge: Charge) -> dict[str, Any]:
+def charge_as_written(charge: Charge) -> Line:
     """A charge as a ledger writes it."""
-    indices = {"first": charge.first, "last": charge.last, "run": charge.run}
-    return {**indices, "mechanism": described(charge.mechanism)}
+    return {"first": charge.first, "last": charge.last, "run": charge.run, "mechanism": described(charge.mechanism)}
 
 
 def groups(plan: Plan) -> list[list[Any]]:
@@ -32,10 +55,12 @@ def groups(plan: Plan) -> list[list[Any]]:
     return [[count, described(mechanism)] for count, mechanism in plan.groups]
 
 
-def plan_as_written(plan: Plan) -> dict[str, Any]:
+def plan_as_written(plan: Plan) -> Line:
     """A plan's part of a line: its groups, and the windows of the records where records arrive during the run."""
-    windows = {"windows": [list(window) for window in plan.windows]} if plan.windows else {}
-    return {"plan": groups(plan), **windows}
+    line: Line = {"plan": groups(plan)}
+    if plan.windows:
+        line["windows"] = [list(window) for window in plan.windows]
+    return line
 
 
 def _plan(content: Mapping[str, Any]) -> Plan:
@@ -43,7 +68,7 @@ def _plan(content: Mapping[str, Any]) -> Plan:
     return Plan(groups, tuple((int(first), int(last)) for first, last in content.get("windows", ())))
 
 
-def line_of(content: Mapping[str, Any], crc: int) -> tuple[bytes, int]:
+def line_of(content: Mapping[str, object], crc: int) -> tuple[bytes, int]:
     """A line, and the checksum of the file up to its end; ``crc`` is that up to its start."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
     crc = zlib.crc32(text, crc)

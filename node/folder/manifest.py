@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from node.folder.plain import plain
+from node.untyped import Json
 
 
 class RunFolderError(ValueError):
@@ -81,9 +82,9 @@ class Manifest:
         )
         return cls(**given)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The document that ``manifest.json`` holds."""
-        document: dict[str, Any] = plain(self)
+        document: Json = plain(self)
         return document | {"run": self.run.hex()}
 
 
@@ -133,7 +134,7 @@ def read_whole(path: Path, from_json: Callable[[Mapping[str, Any]], Read], missi
         raise RunFolderError(f"{path} is not whole: {error}{advice}") from None
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> Json:
     """Read a JSON object; empty if the file is missing or is none."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from node.untyped import Json
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipNumbers:
@@ -32,7 +34,7 @@ class MembershipNumbers:
             joins=bool(document["joins"]), joining=tuple(document["joining"]), leaving=tuple(document["leaving"])
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The part of the document that this value is."""
         return {"joins": self.joins, "joining": list(self.joining), "leaving": list(self.leaving)}
 
@@ -61,7 +63,7 @@ class NetworkNumbers:
         own = {name: document[name] for name in _NETWORK}
         return cls(**own, conditions={key: value for key, value in document.items() if key not in _NETWORK})
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The part of the document that this value is."""
         return {**self.conditions, **{name: getattr(self, name) for name in _NETWORK}}
 
@@ -147,7 +149,7 @@ class PublicNumbers:
             known["membership"] = MembershipNumbers.from_json(document["membership"])
         return cls(**known)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The document that a shard holds."""
         document = {own.name: getattr(self, own.name) for own in fields(self)}
         return document | {

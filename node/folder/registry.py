@@ -40,6 +40,7 @@ from node.folder.manifest import RunFolderError, read_json, read_manifest
 from node.folder.profiles import charged_as
 from node.folder.whole import write_whole
 from node.places import HANDED_OVER, agent_folder
+from node.untyped import Json
 
 Digests = npt.NDArray[np.uint64]
 """Keyed digests of records, one each."""
@@ -118,7 +119,7 @@ class Entry:
         """The parts, each with its agent's number."""
         return ((place if part.agent is None else part.agent, part) for place, part in enumerate(self.parts))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The document of the entry's file."""
         return {
             "registry": VERSION,
@@ -331,7 +332,7 @@ def used_by(charges: Iterable[Charge], window: Window | None) -> Iterator[Mechan
     )
 
 
-def _described(cost: Cost | ObjectivePerturbation) -> dict[str, Any]:
+def _described(cost: Cost | ObjectivePerturbation) -> Json:
     if isinstance(cost, Cost):
         own = {} if cost.delta == 0.0 else {"delta": cost.delta}
         return {"name": cost.name, "multiplier": cost.multiplier, "dimension": cost.dimension, **own}

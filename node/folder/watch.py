@@ -12,6 +12,7 @@ from node.folder.endings import Failure
 from node.folder.manifest import read_json
 from node.folder.plain import plain
 from node.folder.whole import write_whole
+from node.untyped import Json
 
 
 @dataclass(slots=True)
@@ -30,9 +31,9 @@ class Watch:
         given = {own.name: document[own.name] for own in fields(cls) if own.name in document}
         return cls(**{**given, "failures": [Failure.from_json(failure) for failure in document.get("failures", ())]})
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The document that ``watch.json`` holds."""
-        document: dict[str, Any] = plain(self)
+        document: Json = plain(self)
         return document
 
 

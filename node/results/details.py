@@ -16,6 +16,7 @@ from node.folder.manifest import read_whole
 from node.folder.plain import plain
 from node.folder.whole import write_whole
 from node.results.results import Summary
+from node.untyped import Json
 
 Numbers = tuple[float | None, ...]
 
@@ -35,7 +36,7 @@ class Quarter:
         means = {kind: mean for kind, mean in document.items() if kind not in {"agents", "records"}}
         return cls(document["agents"], (few, many), means)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The part of the document that this value is."""
         return {"agents": self.agents, "records": list(self.records), **self.means}
 
@@ -73,10 +74,10 @@ class AgentColumns:
         own = {field.name: tuple(document[field.name]) for field in fields(cls) if field.name != "scores"}
         return cls(**own, scores={kind: tuple(column) for kind, column in document.items() if kind not in own})
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The part of the document that this value is."""
-        document: dict[str, Any] = plain(self)
-        scores: dict[str, Any] = document.pop("scores")
+        document: Json = plain(self)
+        scores: Json = document.pop("scores")
         own = ("name", "records", "test_records")
         return {name: document.pop(name) for name in own} | scores | document
 
@@ -124,9 +125,9 @@ class Details:
         )
         return cls(**given)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The document that ``details.json`` holds."""
-        document: dict[str, Any] = plain(self)
+        document: Json = plain(self)
         return document | {
             "quarters": [quarter.to_json() for quarter in self.quarters],
             "agents": self.agents.to_json(),

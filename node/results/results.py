@@ -18,6 +18,7 @@ from node.folder.manifest import Metric, read_whole
 from node.folder.plain import plain
 from node.folder.spending import SpentEpsilon
 from node.folder.whole import write_whole
+from node.untyped import Json
 
 VERSION = 2
 """Of ``results.json``; documents without one are older. Version 1 named the process of a failure by another key."""
@@ -84,7 +85,7 @@ class LinkCounts:
         counts = {name: count for name, count in document.items() if name not in {"from", "to"}}
         return cls(document["from"], document["to"], counts)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The part of the document that this value is."""
         return {"from": self.sender, "to": self.receiver, **self.counts}
 
@@ -103,7 +104,7 @@ class NetworkCounts:
             return None
         return cls(tuple(LinkCounts.from_json(link) for link in document["links"]), tuple(document["faults"]))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The part of the document that this value is."""
         return {"links": [link.to_json() for link in self.links], "faults": plain(self.faults)}
 
@@ -196,9 +197,9 @@ class Results:
             public_assumptions=tuple(document["public_assumptions"]),
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The document that ``results.json`` holds, in the present version."""
-        document: dict[str, Any] = plain(self)
+        document: Json = plain(self)
         network = None if self.network is None else self.network.to_json()
         return document | {"version": VERSION, "network": network}
 

@@ -16,10 +16,10 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from node.traffic.documents import CaptureFigures
-from node.wire import Refused, decode_header, index_after, release_head, topic
+from node.wire import Header, Refused, decode_header, index_after, release_head, topic
 
 Ranges = tuple[tuple[int, int | None], ...]
 """First and last index of each range, both included. The last is None while no `done` was received."""
@@ -197,12 +197,12 @@ class CaptureCounter:
         self.done = 0
         self._complete = 0
 
-    def count(self, parts: Sequence[bytes]) -> dict[str, Any] | None:
+    def count(self, parts: Sequence[bytes]) -> Header | None:
         """Count a frame.
 
         Returns
         -------
-        dict or None
+        Header or None
             The header's fields for `node.wire.message`; None if the frame is not a message of the run. Readers that
             need the message itself decode it: for the eavesdropper that would be half as much work again.
         """
@@ -230,7 +230,7 @@ class CaptureCounter:
         fields = self.count(parts)
         return None if fields is None else str(fields["kind"])
 
-    def _count(self, parts: Sequence[bytes]) -> dict[str, Any]:
+    def _count(self, parts: Sequence[bytes]) -> Header:
         if len(parts) != 3:
             self.bytes += sum(map(len, parts))
             raise Refused("parts")

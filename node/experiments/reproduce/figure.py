@@ -21,6 +21,7 @@ from node.configuration.sections import Configuration
 from node.configuration.usage import unused
 from node.experiments.charts import Panel
 from node.experiments.trial import Trial, configured, play, seeded
+from node.untyped import Json
 
 PUBLISHED, TRULY, OPEN = "as published", "truly private", "no privacy"
 OWN_SOURCES = ("csv", "parquet", "npz", "svmlight")
@@ -156,7 +157,7 @@ class Reproduction:
     notes: list[str]
     panels: list[Panel] = field(default_factory=list)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         """Everything, the drawn lines included, as plain values."""
         return asdict(self)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from coordinator_free.release import FloatArray
+from node.untyped import Json
 
 Reading = Literal["as published", "as true"]
 
@@ -53,7 +54,7 @@ class Bound:
         if self.held is not None and self.measured is None:
             raise ValueError(f"{self.name}: nothing was measured, so held must be None")
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         """Everything, as plain values."""
         return {
             "name": self.name,
