@@ -18,8 +18,8 @@ Rules that hold here:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final, Protocol
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -87,14 +87,6 @@ class View:
     observers: tuple[int, ...]
     of: FloatArray
     distances: tuple[Distance, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """The part of a document that this value is."""
-        return {
-            "assumes": list(ASSUMES),
-            "observers": list(self.observers),
-            "distances": [asdict(distance) for distance in self.distances],
-        }
 
 
 class NoSurrogate(ValueError):

@@ -132,10 +132,10 @@ def _show_other_observers(seen: OtherObservers, console: Console) -> None:
         table.add_column(column, justify="left" if column == "an agent at" else "right")
     for row in seen.distances:
         table.add_row(
-            distance_in_words(row["hops"]),
-            *(f"{row[pull][0]:.3g} to {row[pull][1]:.3g}" for pull in ("flat", "steep", "changing")),
-            f"{row['epsilon']:.3g}",
-            str(row["pairs"]),
+            distance_in_words(row.hops),
+            *(f"{least:.3g} to {largest:.3g}" for least, largest in (row.flat, row.steep, row.changing)),
+            f"{row.epsilon:.3g}",
+            str(row.pairs),
         )
     console.print(table)
     keys = "have keys" if seen.links_have_keys else "have no keys here, so this does not hold"

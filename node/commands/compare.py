@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,8 +14,7 @@ from node.folder.whole import write_whole
 if TYPE_CHECKING:
     from rich.console import Console
 
-if TYPE_CHECKING:
-    from node.experiments.compare import Comparison
+    from node.experiments.compare import Comparison, RowSummary
 
 
 def compare(
@@ -76,20 +75,20 @@ def compare(
             where,
         )
     folder.mkdir(parents=True, exist_ok=True)
-    document = made.as_json()
-    write_whole(folder / "comparison.json", (document_text(document) + "\n").encode())
+    document = document_text(made.as_json())
+    write_whole(folder / "comparison.json", (document + "\n").encode())
     write_whole(folder / "comparison.png", picture(made))
     table = parquet(made)
     if table is not None:
         write_whole(folder / "comparison.parquet", table)
     if as_json:
-        print(document_text(document))
+        print(document)
         return
     wide = Console(highlight=False)
-    _show(made, document, folder, wide if wide.is_terminal else Console(highlight=False, width=140))
+    _show(made, folder, wide if wide.is_terminal else Console(highlight=False, width=140))
 
 
-def _show(made: Comparison, document: dict[str, Any], folder: Path, console: Console) -> None:
+def _show(made: Comparison, folder: Path, console: Console) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
@@ -104,13 +103,13 @@ def _show(made: Comparison, document: dict[str, Any], folder: Path, console: Con
         ("gain over alone", "right"),
     ):
         table.add_column(head, justify=justify)  # type: ignore[arg-type]
-    for row in document["rows"]:
-        mark = " *" if row["private"] and row["model"] == "free finish" else ""
+    for row in (one.summary() for one in made.rows):
+        mark = " *" if row.private and row.model == "free finish" else ""
         table.add_row(
-            row["configuration"],
-            row["model"] + mark,
-            "-" if row["epsilon"] is None else f"{row['epsilon']:.4g}",
-            *(_number(row[key]) for key in ("mean", "deviation", "worst", "smallest_quarter")),
+            row.configuration,
+            row.model + mark,
+            "-" if row.epsilon is None else f"{row.epsilon:.4g}",
+            *map(_number, (row.mean, row.deviation, row.worst, row.smallest_quarter)),
             _gain(row),
         )
     console.print(table)
@@ -131,11 +130,11 @@ def _show(made: Comparison, document: dict[str, Any], folder: Path, console: Con
     console.print(f"{folder}/comparison.png, .json, .parquet", soft_wrap=True)
 
 
-def _gain(row: dict[str, Any]) -> str:
-    if row["gain"] is None:
+def _gain(row: RowSummary) -> str:
+    if row.gain is None:
         return "-"
-    half = row["gain_half_width"]
-    return f"{row['gain']:+.3f}" + ("" if half is None else f" ± {half:.3f}")
+    half = row.gain_half_width
+    return f"{row.gain:+.3f}" + ("" if half is None else f" ± {half:.3f}")
 
 
 def _number(value: float | None) -> str:

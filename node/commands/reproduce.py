@@ -12,12 +12,12 @@ import typer
 
 from node.commands.documents import document_text
 from node.folder.whole import write_whole
+from node.untyped import Json
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.status import Status
 
-if TYPE_CHECKING:
     from node.experiments.reproduce.figure import Reproduction, Request
 
 EVERY = 10.0
@@ -85,9 +85,7 @@ def reproduce(
         print(document_text(document))
 
 
-def _make(
-    figure: str, request: Request, console: Console, called: str, left_out: list[str], *, shows: bool
-) -> dict[str, Any]:
+def _make(figure: str, request: Request, console: Console, called: str, left_out: list[str], *, shows: bool) -> Json:
     """Make one figure in the request's folder, and note the overrides that were ``left_out``; its document."""
     from rich.console import Console
 
@@ -98,16 +96,18 @@ def _make(
         runs = request.folder / time.strftime("runs-%Y%m%dT%H%M%S")
         made = make(figure, replace(request, folder=runs, tell=_teller(console, status, called)))
         made = replace(made, notes=[*made.notes, *(f"--set {o} is not used by this figure." for o in left_out)])
-    document = {
-        **made.as_json(),
-        "world": request.world,
-        "settings": list(request.overrides),
-        "seconds": round(time.monotonic() - began, 1),
-    }
+    seconds = round(time.monotonic() - began, 1)
+    how = {"world": request.world, "settings": list(request.overrides), "seconds": seconds}
+    document = {**made.as_json(), **how}
     picture = _write(request.folder, made, document)
     if shows:
         wide = Console(highlight=False)
-        _show(made, document, picture, wide if wide.is_terminal else Console(highlight=False, width=WIDTH))
+        _show(
+            made,
+            f"{request.world}, {seconds:.0f} s",
+            picture,
+            wide if wide.is_terminal else Console(highlight=False, width=WIDTH),
+        )
     return document
 
 
@@ -142,7 +142,7 @@ def _list(as_json: bool) -> None:
     Console(highlight=False).print(table)
 
 
-def _write(folder: Path, made: Reproduction, document: dict[str, Any]) -> Path | None:
+def _write(folder: Path, made: Reproduction, document: Json) -> Path | None:
     from node.experiments.charts import draw
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -154,10 +154,10 @@ def _write(folder: Path, made: Reproduction, document: dict[str, Any]) -> Path |
     return picture
 
 
-def _show(made: Reproduction, document: dict[str, Any], picture: Path | None, console: Console) -> None:
+def _show(made: Reproduction, how: str, picture: Path | None, console: Console) -> None:
     from rich.table import Table
 
-    console.print(f"[bold]{made.figure}[/]: {made.title} ({document['world']}, {document['seconds']:.0f} s)")
+    console.print(f"[bold]{made.figure}[/]: {made.title} ({how})")
     console.print(f"the paper: {made.paper}\n")
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     heads = list(made.rows[0]) if made.rows else []

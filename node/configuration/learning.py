@@ -17,6 +17,10 @@ from pydantic import create_model
 from coordinator_free.agents.registry import KNOWN, algorithm, own_settings
 from coordinator_free.settings import Settings
 from node.configuration.sections import Configuration, LearningSection, Section
+from node.untyped import Tree
+
+_Fields = dict[str, Any]
+"""Fields for pydantic, by setting: an algorithm, which may be a plug-in, declares which there are."""
 
 
 @cache
@@ -29,10 +33,10 @@ def configuration_type(name: str) -> type[Configuration]:
         There is no such algorithm.
     """
     own = own_settings(name)
-    more: dict[str, Any]
+    more: _Fields
     if own is None:
         more = _any_algorithms()
-        more["parameters"] = (dict[str, Any], SectionField(default_factory=dict))
+        more["parameters"] = (Tree, SectionField(default_factory=dict))
     else:
         more = _of(own, "learning")
         table = create_model("ParametersSection", __base__=Section, **_of(own, "parameters"))
@@ -57,15 +61,15 @@ def named_in(table: Mapping[str, Any]) -> str:
     return name if isinstance(name, str) else str(LearningSection.model_fields["algorithm"].default)
 
 
-def _of(own: type[Settings], table: str) -> dict[str, Any]:
+def _of(own: type[Settings], table: str) -> _Fields:
     """Fields for pydantic of those settings that stand in ``table``."""
     hints = get_type_hints(own, include_extras=True)
     return {field.name: (hints[field.name], _default(field)) for field in fields(own) if _table(field) == table}
 
 
-def _any_algorithms() -> dict[str, Any]:
+def _any_algorithms() -> _Fields:
     """Every setting of any known algorithm in ``[learning]``, none of them required."""
-    found: dict[str, Any] = {}
+    found: _Fields = {}
     for name in KNOWN:
         own = algorithm(name).settings
         if own is not None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
 
 from node.configuration.sections import Configuration
 from node.configuration.usage import unused
 from node.configuration.writing import table_lines
+from node.untyped import Tree
 
 
-def used_settings(configuration: Configuration) -> dict[str, Any]:
+def used_settings(configuration: Configuration) -> Tree:
     """The settings that the run uses, by section, defaults filled in; plain values."""
     document = configuration.model_dump(mode="json", by_alias=True, exclude_none=True)
     for path in unused(configuration):
@@ -40,7 +40,7 @@ def dump(configuration: Configuration) -> str:
     return "\n".join(lines)
 
 
-def public_part(configuration: Configuration) -> dict[str, Any]:
+def public_part(configuration: Configuration) -> Tree:
     """What all agents must agree on, in public: no paths, no names, no seeds, nothing of one machine."""
     document = used_settings(configuration)
     kept = ("source", "row_scaling", "centring", "as_published")

@@ -26,6 +26,7 @@ from node.configuration.refusals import ConfigurationError, one_line
 from node.configuration.rules import RULES
 from node.configuration.sections import Configuration, LearningSection
 from node.configuration.usage import refused
+from node.untyped import Tree
 
 _PART = re.compile(r"""\s*(?:"[^"]+"|'[^']+')\s*|[^.="']*[^.="'\s][^.="']*""")
 _OVERRIDE = re.compile(rf"((?:{_PART.pattern})(?:\.(?:{_PART.pattern}))+)=(.*)", re.DOTALL)
@@ -68,7 +69,7 @@ def load_for_host(path: Path, overrides: Sequence[str]) -> Configuration:
     return configuration.model_copy(update={"network": network})
 
 
-def _read_table(path: Path, what: str) -> dict[str, Any]:
+def _read_table(path: Path, what: str) -> Tree:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -77,7 +78,7 @@ def _read_table(path: Path, what: str) -> dict[str, Any]:
         raise ConfigurationError(f"{what} {path} is not TOML: {error}") from None
 
 
-def _lay_over(table: dict[str, Any], scenario: Mapping[str, Any], path: Path) -> None:
+def _lay_over(table: Tree, scenario: Mapping[str, Any], path: Path) -> None:
     """Put a scenario's network settings in the place of the configuration's, and its events after them."""
     for section in scenario:
         if section not in ("network", "event"):
@@ -100,7 +101,7 @@ def load_dealt(path: Path | str) -> Configuration:
         raise ConfigurationError(str(error)) from None
     parameters = _fields(section)["parameters"].annotation
     given = table.get("learning", {}).get("parameters", {})
-    if parameters != dict[str, Any]:
+    if parameters != Tree:
         for key in [key for key in given if key not in _fields(parameters)]:
             del given[key]
     return from_table(table, name=path.stem, folder=path.parent, lenient=True)
@@ -157,7 +158,7 @@ def _fields(kind: Any) -> dict[str, FieldInfo]:
     return dict(kind.model_fields) if isinstance(kind, type) and issubclass(kind, BaseModel) else {}
 
 
-def set_value(table: dict[str, Any], override: str) -> None:
+def set_value(table: Tree, override: str) -> None:
     """Set one ``section.key=value`` in place; the value is TOML, or else a bare string.
 
     A part of the key that holds a dot or an equals sign is in quotes, as in TOML: ``data.bounds."IQ.verb"=[1, 19]``.
@@ -206,7 +207,7 @@ def _resolved(configuration: Configuration, name: str, folder: Path | None) -> C
 def _filled_in(learning: LearningSection, private: bool) -> LearningSection:
     """Defaults that depend on other settings."""
     chosen = algorithm(learning.algorithm)
-    changes: dict[str, Any] = {}
+    changes: Tree = {}
     if learning.smoothness is None and chosen.uses_smoothness:
         changes["smoothness"] = "bound" if private else "data"
     return learning.model_copy(update=changes)

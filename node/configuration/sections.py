@@ -15,6 +15,7 @@ from node.configuration.conditions import ConditionsSection
 from node.configuration.data import DataSection
 from node.configuration.events import EventSection
 from node.configuration.units import PositiveSeconds, Seconds
+from node.untyped import Tree
 
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
@@ -126,9 +127,9 @@ class LearningSection(Section):
         """A setting of the algorithm's own; None where it is not given, or the algorithm has none of that name."""
         return self.given().get(name)
 
-    def given(self) -> dict[str, Any]:
+    def given(self) -> Tree:
         """All settings that are given or have a default, those of ``parameters`` among them."""
-        found: dict[str, Any] = self.model_dump(exclude_none=True)
+        found: Tree = self.model_dump(exclude_none=True)
         inner = found.pop("parameters", {})
         return {**found, **inner}
 

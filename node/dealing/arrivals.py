@@ -8,8 +8,7 @@ Rules that hold here:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -20,6 +19,15 @@ if TYPE_CHECKING:
     from node.data.dealt import Dealt, Updates
 
 _DRAW = 0x617272697665  # "arrive": no other draw from the seed has it
+
+
+class ArrivalSettings(TypedDict, total=False):
+    """Settings of an algorithm whose records arrive; none where all are there from the start."""
+
+    arrivals: list[int]
+    """The first update that may use each record."""
+    uses: int
+    """The most releases that use one record."""
 
 
 def check_arrivals(configuration: Configuration, dealt: Dealt) -> None:
@@ -38,16 +46,16 @@ def check_arrivals(configuration: Configuration, dealt: Dealt) -> None:
 
 def arrivals(
     configuration: Configuration, seed: int, agent: int, records: int, stated: Updates | None = None
-) -> Mapping[str, Any]:
+) -> ArrivalSettings:
     """The settings of an agent's algorithm that say when its records arrive; empty where all are there from the start.
 
     ``stated`` (records,) is when they arrive by a column of the data. Without it at least one record of every agent is
     there from the start, and the others arrive one by one, evenly over the updates.
     """
     uses = configuration.privacy.uses
-    more = {} if uses is None else {"uses": uses}
+    more: ArrivalSettings = {} if uses is None else {"uses": uses}
     if stated is not None:
-        return {"arrivals": stated.tolist()} | more
+        return {"arrivals": stated.tolist(), **more}
     share, updates = configuration.data.arriving, configuration.clock.updates
     late = 0 if share is None else min(round(share * records), records - 1)
     if late <= 0 and share is None:
@@ -55,4 +63,4 @@ def arrivals(
     first = np.zeros(records, dtype=np.int64)
     order = np.random.default_rng([_DRAW, seed, agent]).permutation(records)
     first[order[: max(late, 0)]] = [1 + k * (updates - 1) // late for k in range(max(late, 0))]
-    return {"arrivals": first.tolist()} | more
+    return {"arrivals": first.tolist(), **more}

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,9 +28,12 @@ from node.dealing.plan import multipliers
 from node.dealing.preparation import Preparation, prepare
 from node.dealing.proposal import Proposal, propose
 from node.dealing.reservation import spent_before
-from node.folder.earlier_runs import EarlierRun, Together
+from node.folder.dealing import EarlierRun, Together
 from node.folder.profiles import is_learned
 from node.folder.shard import setting
+
+if TYPE_CHECKING:
+    from coordinator_free.privacy.observers import Distance
 
 COUNTS = (1, 10, 100, 1000)
 """Numbers of updates to compare, besides the configured one."""
@@ -129,7 +132,7 @@ class OtherObservers:
     not_given: str | None
     assumes: Sequence[str]
     observers: Sequence[int]
-    distances: Sequence[Mapping[str, Any]]
+    distances: Sequence[Distance]
 
 
 @dataclass(frozen=True)
@@ -253,15 +256,15 @@ def _observers(preparation: Preparation, epsilon: float, delta: float) -> dict[s
 
 
 def _other_observers(preparation: Preparation, agents: list[Algorithm]) -> OtherObservers:
-    from coordinator_free.privacy.observers import NoSurrogate, view
+    from coordinator_free.privacy.observers import ASSUMES, NoSurrogate, view
 
     configuration = preparation.configuration
     delta, keys = configuration.privacy.delta or 0.0, configuration.encrypted
     try:
-        shown = view(agents, configuration.clock.updates, preparation.network, delta).to_json()
+        seen = view(agents, configuration.clock.updates, preparation.network, delta)
     except NoSurrogate as error:
         return OtherObservers(delta, keys, f"{configuration.learning.algorithm}: {error}", (), (), ())
-    return OtherObservers(delta, keys, None, **shown)
+    return OtherObservers(delta, keys, None, ASSUMES, seen.observers, seen.distances)
 
 
 def _release(mechanism: Mechanism) -> Release:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,8 +27,19 @@ def release_dimension(configuration: Configuration, dimension: int) -> int:
     return algorithm(configuration.learning.algorithm).release_dimension(dimension)
 
 
-def arrangement(configuration: Configuration, graph: Network, sizes: Sequence[int], dealt: Dealt) -> Mapping[str, Any]:
-    """``releases``, ``release_dimension`` and more ``learning`` parameters that rest on the whole graph and all sizes.
+@dataclass(frozen=True)
+class Arrangement:
+    """What an algorithm says that rests on the whole graph and all sizes; ``learning`` are more settings of it."""
+
+    releases: int | None = None
+    """None: as many as the algorithm has for so many neighbours."""
+    release_dimension: int | None = None
+    """None: the algorithm's own."""
+    learning: Mapping[str, Any] = field(default_factory=dict)
+
+
+def arrangement(configuration: Configuration, graph: Network, sizes: Sequence[int], dealt: Dealt) -> Arrangement:
+    """The public numbers that rest on the whole graph and all sizes.
 
     See `Algorithm.arranged`. Among the learning parameters that it is given is what is publicly known of mean(x x^T),
     "second_moment", if anything is.
@@ -38,7 +50,9 @@ def arrangement(configuration: Configuration, graph: Network, sizes: Sequence[in
     if dealt.second_moment is not None:
         learning["second_moment"] = dealt.second_moment.tolist()
     arranged = chosen.arranged(graph, sizes, dealt.dimension, configuration.clock.updates, learning)
-    return {**arranged, "learning": arranged["learning"] | privacy} if arranged else {}
+    if not arranged:
+        return Arrangement()
+    return Arrangement(arranged.get("releases"), arranged.get("release_dimension"), {**arranged["learning"], **privacy})
 
 
 def multipliers(configuration: Configuration, dimension: int) -> FloatArray:

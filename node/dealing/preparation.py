@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,10 +28,10 @@ from node.configuration.data import unused_by_source
 from node.configuration.events import check_names
 from node.configuration.refusals import ConfigurationError
 from node.configuration.sections import Configuration
-from node.dealing.arrivals import arrivals, check_arrivals
+from node.dealing.arrivals import ArrivalSettings, arrivals, check_arrivals
 from node.dealing.canaries import Flipped, plant
 from node.dealing.graph import check_links, network
-from node.dealing.plan import arrangement, foreseen, multipliers, release_dimension, releases
+from node.dealing.plan import Arrangement, arrangement, foreseen, multipliers, release_dimension, releases
 from node.dealing.profiles import Profiles, drawn
 from node.dealing.rate import with_rate
 from node.dealing.rows import deal_data
@@ -64,8 +64,7 @@ class Preparation:
     smoothness: FloatArray
     multipliers: FloatArray
     warnings: tuple[str, ...]
-    arrangement: Mapping[str, Any] = field(default_factory=dict)
-    """What an algorithm says that depends on the whole graph and all sizes: see `arrangement`."""
+    arrangement: Arrangement = field(default_factory=Arrangement)
     own_budgets: tuple[tuple[float, float], ...] = ()
     """(epsilon, delta) of each agent, where they have their own; epsilon 0: it opts out."""
     membership: Membership = field(default_factory=Membership)
@@ -95,7 +94,7 @@ class Preparation:
         """For each record of the agent, the releases that may use it; empty: all of them."""
         return windows_of(self._arrivals(agent), self.configuration.clock.updates)
 
-    def _arrivals(self, agent: int) -> Mapping[str, Any]:
+    def _arrivals(self, agent: int) -> ArrivalSettings:
         shard = self.dealt.shards[agent]
         return arrivals(self.configuration, self.seed, agent, len(shard.y), shard.arrivals)
 
@@ -139,7 +138,7 @@ class Preparation:
         learning = {**c.learning.given(), "agents": self.agents, "seed": self.seed}
         if self.smoothness.size:
             learning["smoothness"] = float(self.smoothness[agent])
-        learning.update(self.arrangement.get("learning", {}))
+        learning.update(self.arrangement.learning)
         neighbours = self.network.neighbours(agent)
         learning.update(self.membership.learning(agent, neighbours))
         learning.update(self._arrivals(agent))
@@ -159,8 +158,8 @@ class Preparation:
             regularisation=float(self.regularisations[agent]),
             learning=learning,
             updates=c.clock.updates if budget is None or budget[0] > 0 else 0,
-            releases=self.arrangement.get("releases") or releases(c, len(neighbours)),
-            release_dimension=self.arrangement.get("release_dimension") or release_dimension(c, self.dealt.dimension),
+            releases=self.arrangement.releases or releases(c, len(neighbours)),
+            release_dimension=self.arrangement.release_dimension or release_dimension(c, self.dealt.dimension),
             rate=own_rate(c.clock.rate, c.clock.drift, self.seed, agent),
             skew=own_skew(c.clock.skew, self.seed, agent),
             seed=self.seed,

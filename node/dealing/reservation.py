@@ -10,7 +10,6 @@ Rules that hold here:
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import secrets
@@ -30,10 +29,10 @@ from node.data.dealt import Dealt
 from node.data.records import Digested
 from node.dealing.preparation import Preparation
 from node.dealing.rows import deal_data
-from node.folder.earlier_runs import Before, Together, before, unregistered
+from node.folder.dealing import DealingNote, Together, registry_of, write_dealing_note
+from node.folder.earlier_runs import Before, before, unregistered
 from node.folder.ledger import LedgerFile
-from node.folder.manifest import read_json, read_manifest
-from node.folder.plain import plain
+from node.folder.manifest import read_manifest
 from node.folder.profiles import charged_as
 from node.folder.registry import (
     SELECTION,
@@ -48,7 +47,6 @@ from node.folder.registry import (
     costs_of,
     settle_held,
 )
-from node.folder.whole import write_new
 from node.places import agent_folder
 
 OWN_SOURCES = ("csv", "parquet", "npz", "svmlight")
@@ -103,9 +101,9 @@ def reserved(preparation: Preparation, plans: Sequence[Plan], run: str, folder: 
     """
     c, dealt = preparation.configuration, preparation.dealt
     place = place_of(c, folder)
-    about: dict[str, object] = {"data_digest": dealt.digest, "earlier_runs": []}
+    note = DealingNote(data_digest=dealt.digest)
     if place is None or dealt.sources is None:
-        _note(building, about)
+        write_dealing_note(building, note)
         yield
         return
     try:
@@ -119,11 +117,8 @@ def reserved(preparation: Preparation, plans: Sequence[Plan], run: str, folder: 
             registry.write(entry)
             if c.privacy.total_epsilon is not None:
                 registry.state_total(c.privacy.total_epsilon)
-            _note(
-                building,
-                about
-                | {"registry": str(place.folder), "together": plain(found.together), "earlier_runs": plain(found.runs)},
-            )
+            note = replace(note, registry=str(place.folder), together=found.together, earlier_runs=tuple(found.runs))
+            write_dealing_note(building, note)
             try:
                 yield
             except BaseException:
@@ -143,10 +138,10 @@ def reserve_again(folder: Path, configuration: Configuration) -> None:
     ConfigurationError
         If other runs have taken the rest of the total meanwhile, or the registry cannot be used.
     """
-    noted = read_json(folder / "dealt.json").get("registry")
-    if not noted:
+    noted = registry_of(folder)
+    if noted is None:
         return
-    run, registry = read_manifest(folder).run.hex(), Registry(Path(noted))
+    run, registry = read_manifest(folder).run.hex(), Registry(noted)
     try:
         with registry.held():
             entry = registry.entry(run)
@@ -254,10 +249,6 @@ def charge_selection(configuration: Configuration, dealt: Dealt, selection: Sele
                 registry.state_total(configuration.privacy.total_epsilon)
     except (RegistryError, OSError) as error:
         raise ConfigurationError(str(error)) from None
-
-
-def _note(building: Path, document: dict[str, object]) -> None:
-    write_new(building / "dealt.json", json.dumps(document, indent=1, allow_nan=False).encode())
 
 
 def _entry(preparation: Preparation, plans: Sequence[Plan], run: str, folder: Path, digested: Digested) -> Entry:

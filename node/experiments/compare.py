@@ -36,6 +36,22 @@ from node.untyped import Json
 BASELINES = "baseline"
 
 
+@dataclass(frozen=True, kw_only=True)
+class RowSummary:
+    """One thing compared, summarised over seeds; None where there is no such number."""
+
+    configuration: str
+    model: str
+    private: bool
+    epsilon: float | None
+    mean: float | None
+    deviation: float | None
+    worst: float | None
+    smallest_quarter: float | None
+    gain: float | None
+    gain_half_width: float | None
+
+
 @dataclass(frozen=True)
 class Row:
     """One thing compared. Arrays hold one number a seed; ``gain`` is over agents alone, positive is better."""
@@ -49,20 +65,20 @@ class Row:
     smallest_quarter: FloatArray
     gain: FloatArray | None
 
-    def summary(self) -> Json:
-        """Plain values: averages, the deviation over seeds, the gain and half of its 95% interval."""
-        return {
-            "configuration": self.what,
-            "model": self.kind,
-            "private": self.private,
-            "epsilon": self.epsilon,
-            "mean": _mean(self.mean),
-            "deviation": _deviation(self.mean),
-            "worst": _mean(self.worst),
-            "smallest_quarter": _mean(self.smallest_quarter),
-            "gain": None if self.gain is None else _mean(self.gain),
-            "gain_half_width": None if self.gain is None else half_width(self.gain),
-        }
+    def summary(self) -> RowSummary:
+        """Averages, the deviation over seeds, the gain and half of its 95% interval."""
+        return RowSummary(
+            configuration=self.what,
+            model=self.kind,
+            private=self.private,
+            epsilon=self.epsilon,
+            mean=_mean(self.mean),
+            deviation=_deviation(self.mean),
+            worst=_mean(self.worst),
+            smallest_quarter=_mean(self.smallest_quarter),
+            gain=None if self.gain is None else _mean(self.gain),
+            gain_half_width=None if self.gain is None else half_width(self.gain),
+        )
 
 
 @dataclass(frozen=True)
@@ -107,7 +123,7 @@ class Comparison:
             "budget": None if self.budget is None else asdict(self.budget),
             "record": self.record,
             "notes": list(self.notes),
-            "rows": [row.summary() for row in self.rows],
+            "rows": [asdict(row.summary()) for row in self.rows],
         }
 
     def table(self) -> dict[str, list[Any]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from node.configuration.refusals import shown
 from node.configuration.sections import Configuration
@@ -19,7 +19,7 @@ from node.configuration.sections import Configuration
 def unequal(one: str, other: str, configurations: Mapping[str, Configuration]) -> str | None:
     """How the promises of two private configurations, by name, differ, in one line; None if they are equal."""
     first, second = (_promise(configurations[name]) for name in (one, other))
-    different = [key for key in first if first[key] != second[key]]
+    different = [key for key, mine, theirs in zip(_Promise._fields, first, second, strict=True) if mine != theirs]
     if not different:
         return None
     mine, theirs = (configurations[name].privacy for name in (other, one))
@@ -51,18 +51,28 @@ def false_promise(name: str, configuration: Configuration) -> str | None:
     )
 
 
-def _promise(configuration: Configuration) -> dict[str, Any]:
-    """What is promised: to each agent, by the numbers or the file that they come from, and against whom."""
+class _Promise(NamedTuple):
+    """What is promised to each agent, by the numbers or the file that they come from, and against which observer."""
+
+    levels: list[list[float]] | None
+    budgets: bytes | None
+    epsilon: float | None
+    delta: float
+    observer: str
+    colluders: int
+
+
+def _promise(configuration: Configuration) -> _Promise:
     privacy = configuration.privacy
-    return {
-        "levels": privacy.levels,
-        "budgets": None if privacy.budgets is None else _content(Path(privacy.budgets)),
+    return _Promise(
+        levels=privacy.levels,
+        budgets=None if privacy.budgets is None else _content(Path(privacy.budgets)),
         # Levels give every agent its epsilon, so that the total of the section is no agent's.
-        "epsilon": None if privacy.levels else privacy.epsilon,
-        "delta": privacy.delta or 0.0,
-        "observer": privacy.observer,
-        "colluders": privacy.colluders if privacy.observer == "sum" else 0,
-    }
+        epsilon=None if privacy.levels else privacy.epsilon,
+        delta=privacy.delta or 0.0,
+        observer=privacy.observer,
+        colluders=privacy.colluders if privacy.observer == "sum" else 0,
+    )
 
 
 def _content(path: Path) -> bytes:

@@ -38,6 +38,7 @@ from node.data import Dealt, deal
 from node.dealing.preparation import Preparation, noise_secret, prepare
 from node.folder.profiles import is_learned, read_profiles
 from node.folder.shard import setting
+from node.untyped import Tree
 
 WORLDS = ("processes", "twin")
 
@@ -120,7 +121,7 @@ def configured(table: Mapping[str, Any], changes: Mapping[str, Any], overrides: 
 
     What the algorithm does not use is passed over: the table serves several algorithms.
     """
-    made: dict[str, Any] = deepcopy(dict(table))
+    made: Tree = deepcopy(dict(table))
     for override in overrides:
         set_value(made, override)
     for path, value in changes.items():

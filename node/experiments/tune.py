@@ -32,7 +32,7 @@ from node.experiments.compare import half_width, models_of
 from node.experiments.grids import changed, edge, parameters, value_of
 from node.experiments.simulated import On, simulated
 from node.experiments.trial import Trial, TrialError, in_twin, prepared_for_twin, seeded
-from node.untyped import Json
+from node.untyped import Changes, Json
 
 VALIDATION = 0.2
 """Part of each agent's training rows that is kept for judging trials."""
@@ -48,7 +48,7 @@ class Trying:
     Without a score it could not run, and ``error`` says why.
     """
 
-    settings: dict[str, Any]
+    settings: Changes
     scores: tuple[float, ...] = ()
     error: str | None = None
 
@@ -86,7 +86,7 @@ class Tuned:
     ``before``, ``after`` and ``alone`` (the agents alone) are scores on the instances of the search.
     """
 
-    chosen: dict[str, Any]
+    chosen: Changes
     before: float | None
     after: float
     alone: float | None
@@ -138,7 +138,7 @@ def tune(
     )
 
 
-def _search(judge: _Judge, start: dict[str, Any], tried: Mapping[str, Sequence[Any]]) -> Trying:
+def _search(judge: _Judge, start: Changes, tried: Mapping[str, Sequence[Any]]) -> Trying:
     """The best trial."""
     best = judge.score(start)
     for _ in range(PASSES):
@@ -153,7 +153,7 @@ def _search(judge: _Judge, start: dict[str, Any], tried: Mapping[str, Sequence[A
     return best
 
 
-def _again(judge: _Judge, start: dict[str, Any], chosen: dict[str, Any]) -> Again:
+def _again(judge: _Judge, start: Changes, chosen: Changes) -> Again:
     before, after = judge.score(start), judge.score(chosen)
     gains = None
     if before.scores and after.scores:
@@ -238,7 +238,7 @@ class _Judge:
         self.trials: list[Trying] = []
         self._known: dict[tuple[tuple[str, Any], ...], Trying] = {}
 
-    def score(self, settings: dict[str, Any]) -> Trying:
+    def score(self, settings: Changes) -> Trying:
         """The trial of these settings."""
         key = tuple(sorted(settings.items()))
         if key not in self._known:
@@ -247,7 +247,7 @@ class _Judge:
             self.trials.append(self._known[key])
         return self._known[key]
 
-    def _run(self, settings: dict[str, Any]) -> Trying:
+    def _run(self, settings: Changes) -> Trying:
         found = []
         for seed, dealt in self._dealt:
             try:

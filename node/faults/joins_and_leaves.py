@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 from node.configuration.events import EventSection, aimed_at
 from node.folder.public import MembershipNumbers
@@ -22,6 +22,15 @@ class Movement:
     at: float
     fault: str
     agents: tuple[int, ...]
+
+
+class JoinSettings(TypedDict, total=False):
+    """Settings of an algorithm that follow from joins."""
+
+    absent: list[int]
+    """Neighbours that are not there from the start."""
+    start: str
+    """The model with which the agent starts."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +50,15 @@ class Membership:
         """Seconds at which each agent leaves."""
         return {agent: move.at for move in self.movements if move.fault == "leave" for agent in move.agents}
 
-    def learning(self, agent: int, neighbours: Sequence[int]) -> dict[str, Any]:
+    def learning(self, agent: int, neighbours: Sequence[int]) -> JoinSettings:
         """The settings of the agent's algorithm that follow from joins; empty if there are none."""
+        settings: JoinSettings = {}
         absent = [int(j) for j in neighbours if j in self.joins]
-        return ({"absent": absent} if absent else {}) | (
-            {"start": self.starts[agent]} if self.starts.get(agent, "zero") != "zero" else {}
-        )
+        if absent:
+            settings["absent"] = absent
+        if self.starts.get(agent, "zero") != "zero":
+            settings["start"] = self.starts[agent]
+        return settings
 
     def around(self, agent: int, neighbours: Sequence[int]) -> MembershipNumbers:
         """The joins and leaves that concern the agent's process."""

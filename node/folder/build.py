@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
 
@@ -45,7 +44,7 @@ def _processor() -> str:
     return next(models, platform.processor())
 
 
-def same_build(recorded: Mapping[str, Any]) -> bool:
+def same_build(recorded: Build) -> bool:
     """Whether ``recorded``, the `build` of a run, is this build; packages that are no longer used do not count."""
     here = build()
     packages = {name: recorded.get("packages", {}).get(name) for name in here["packages"]}

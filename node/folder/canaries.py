@@ -86,16 +86,13 @@ class Planted:
         }
 
 
-_Table = dict[str, Any]
-
-
-def _parted(tables: Sequence[_Table]) -> tuple[_Table, list[_Table]]:
+def _parted(tables: Sequence[Json]) -> tuple[Json, list[Json]]:
     """What all tables have in common, and the rest of each: the graph may be in every agent's numbers."""
     shared = {key: held for key, held in tables[0].items() if all(key in one and one[key] == held for one in tables)}
     return shared, [{key: held for key, held in one.items() if key not in shared} for one in tables]
 
 
-def _joined(shared: _Table, own: _Table) -> _Table:
+def _joined(shared: Json, own: Json) -> Json:
     return {**shared, **own, "learning": {**shared["learning"], **own["learning"]}}
 
 

@@ -19,44 +19,12 @@ import numpy.typing as npt
 
 from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.parameters import zcdp
+from node.folder.dealing import EarlierRun, Together, data_digest_of, registry_of
 from node.folder.registry import COVERED, Costs, Digests, Entry, Part, at_delta, mechanisms_of, settled
 
 MOST_EXACT = 32
 """Totals that are composed exactly; the others are bounded by zero-concentrated privacy."""
 _MOST_COMPARED = 300
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierRun:
-    """A run on some of the same records, and what it spent; no epsilons where its releases had no noise."""
-
-    run: str
-    """The name of its folder."""
-    epsilon_max: float | None
-    epsilon_mean: float | None
-    delta: float | None
-    reserved: bool = False
-    """Whether it is its whole budget, because its ledgers were not read since it was dealt."""
-
-
-@dataclass(frozen=True, slots=True)
-class Together:
-    """What all runs, the new one included, may spend on the record that is used most."""
-
-    epsilon: float | None
-    """None: releases without noise are among them."""
-    delta: float
-    records: int
-    """How many records have this total."""
-    of: int
-    """How many records the new run uses."""
-    runs: int
-    figures: int
-    """Times that `tune` or `compare` showed figures of these records, which no budget covers."""
-    unknown: int
-    """Records of earlier runs that the data do not hold any more."""
-    limit: float | None
-    registry: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +74,8 @@ def unregistered(folder: Path, data_digest: str, new: Entry) -> list[Entry]:
     """
     found = []
     for dealt in sorted(folder.parent.glob("*/dealt.json")) if folder.parent.is_dir() else ():
+        same = data_digest_of(dealt.parent) == data_digest and registry_of(dealt.parent) is None
         try:
-            document = json.loads(dealt.read_text(encoding="utf-8"))
-            same = document.get("data_digest") == data_digest and "registry" not in document
             run = str(json.loads((dealt.parent / "manifest.json").read_text(encoding="utf-8"))["run"]) if same else ""
             open_ = "epsilon" not in _privacy(dealt.parent) if same else False
         except (OSError, ValueError, AttributeError, KeyError, TypeError):

@@ -11,10 +11,13 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from node.folder.plain import plain
 from node.untyped import Json
+
+if TYPE_CHECKING:
+    from node.folder.build import Build
 
 
 class RunFolderError(ValueError):
@@ -67,7 +70,7 @@ class Manifest:
     seeds: Seeds
     public_assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
-    build: Mapping[str, Any]
+    build: Build
     """What bit-for-bit claims depend on."""
 
     @classmethod

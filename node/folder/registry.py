@@ -35,8 +35,9 @@ from coordinator_free.privacy.mechanism import Mechanism, MechanismError
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
 from coordinator_free.privacy.windows import Window, within
 from node.folder.counted import read_counted
+from node.folder.dealing import registry_of
 from node.folder.ledger import LedgerFile
-from node.folder.manifest import RunFolderError, read_json, read_manifest
+from node.folder.manifest import RunFolderError, read_manifest
 from node.folder.profiles import charged_as
 from node.folder.whole import write_whole
 from node.places import HANDED_OVER, agent_folder
@@ -268,10 +269,10 @@ def settle(folder: Path) -> None:
 
     Does nothing where the registry is not at hand: the reservation stays.
     """
-    noted = read_json(folder / "dealt.json").get("registry")
-    if not noted:
+    noted = registry_of(folder)
+    if noted is None:
         return
-    registry = Registry(Path(noted))
+    registry = Registry(noted)
     with suppress(OSError, RegistryError, RunFolderError):
         run = read_manifest(folder).run.hex()
         with registry.held():

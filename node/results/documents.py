@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from coordinator_free.agents.registry import algorithm
 from coordinator_free.privacy.observer import epsilons_of_a_sum
-from coordinator_free.privacy.observers import NoSurrogate, view
+from coordinator_free.privacy.observers import ASSUMES, NoSurrogate, view
 from coordinator_free.release import FloatArray
 from coordinator_free.theory.staleness import Staleness
 from node.drawing import floats
-from node.faults.log import read_faults
+from node.faults.log import Fault, read_faults
 from node.folder.counted import Counted
-from node.folder.earlier_runs import EarlierRun, Together
+from node.folder.dealing import read_dealing_note
 from node.folder.endings import failures_of
-from node.folder.manifest import read_json
 from node.folder.run import RunFolder
 from node.folder.shard import setting
 from node.folder.spending import Spending
@@ -26,7 +24,7 @@ from node.folder.watch import Watch, read_watch
 from node.results.curve import Curve
 from node.results.details import AgentColumns, CurvePoints, Details, Quarter
 from node.results.logged import Logged
-from node.results.results import Duration, LinkCounts, Memory, ModelAges, NetworkCounts, Results, Wire
+from node.results.results import Duration, LinkCounts, Memory, ModelAges, NetworkCounts, Results, SingleObservers, Wire
 from node.results.scores import Scores, mean_of, number
 
 MOST_AGENTS = 100
@@ -84,8 +82,7 @@ def details_of(
     ridge: tuple[float, FloatArray] | None,
 ) -> Details:
     """Make the details: what tables, pictures and the report show besides the results."""
-    dealt = read_json(run.folder / "dealt.json")
-    together = dealt.get("together")
+    dealt = read_dealing_note(run.folder)
     sent = [None if count is None else count.sent for count in counted]
     sizes = [None if count is None else count.bytes for count in counted]
     return Details(
@@ -94,8 +91,8 @@ def details_of(
         simulation=run.manifest.simulation,
         not_covered_by_epsilon=NOT_COVERED if run.configuration.private else (),
         warnings=run.manifest.warnings,
-        earlier_runs=tuple(EarlierRun(**earlier_run) for earlier_run in dealt.get("earlier_runs", [])),
-        together=None if together is None else Together(**together),
+        earlier_runs=dealt.earlier_runs,
+        together=dealt.together,
         zero=scores.summary("zero"),
         best_ridge=scores.summary("best_ridge"),
         best_ridge_multiple=ridge[0] if ridge is not None else None,
@@ -126,7 +123,7 @@ def _observers(run: RunFolder, spending: Spending) -> dict[str, float | None] | 
     return {who: number(epsilon) for who, epsilon in seen.items()}
 
 
-def _other_observers(run: RunFolder) -> dict[str, Any] | None:
+def _other_observers(run: RunFolder) -> SingleObservers | None:
     """Epsilon towards single agents, which is not the promise; None without keys, and where there is no figure.
 
     It takes minutes for a large network, so it is left to ``sottovoce budget`` there.
@@ -139,7 +136,7 @@ def _other_observers(run: RunFolder) -> dict[str, Any] | None:
         seen = view(agents, run.configuration.clock.updates, run.network, privacy.delta or 0.0)
     except NoSurrogate:
         return None
-    return {"delta": privacy.delta, **seen.to_json()}
+    return SingleObservers(privacy.delta, ASSUMES, seen.observers, seen.distances)
 
 
 def _quarters(scores: Scores) -> tuple[Quarter, ...]:
@@ -166,7 +163,7 @@ def _dropped(counted: Sequence[Counted | None]) -> Counter[str]:
     return total
 
 
-def _network(counted: Sequence[Counted | None], faults: Sequence[Mapping[str, Any]]) -> NetworkCounts | None:
+def _network(counted: Sequence[Counted | None], faults: Sequence[Fault]) -> NetworkCounts | None:
     """What network conditions did on each link, in releases, and which faults happened; None without either."""
     if not faults and not any(count is not None and count.links is not None for count in counted):
         return None

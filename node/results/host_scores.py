@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -29,11 +29,40 @@ from node.processes import end_with_parent, keep_private
 SCORES = "scores.json"
 
 
-def score_host(folder: Path) -> dict[str, Any]:
+class MetricName(TypedDict):
+    """A metric on held-out rows, and which way is better."""
+
+    name: str
+    larger_is_better: bool
+
+
+class AgentScores(TypedDict):
+    """Scores of one agent by kind of model; None where there is no such model, or no held-out row."""
+
+    agent: int
+    name: str
+    zero: float | None
+    alone: float | None
+    together: float | None
+    finish: float | None
+
+
+class HostScores(TypedDict):
+    """What ``scores.json`` holds. ``pooled`` and ``optimum_gap`` are None, and ``null_because`` says why."""
+
+    run: str
+    metric: MetricName
+    agents: list[AgentScores]
+    pooled: None
+    optimum_gap: None
+    null_because: str
+
+
+def score_host(folder: Path) -> HostScores:
     """Score the agents whose shards lie in ``folder``; writes and returns ``scores.json``."""
     manifest = read_manifest(folder)
     agents = [_scored(folder, int(path.stem.removeprefix("agent-"))) for path in sorted((folder / "shards").iterdir())]
-    document = {
+    document: HostScores = {
         "run": manifest.run.hex(),
         "metric": {"name": manifest.metric.name, "larger_is_better": manifest.metric.larger_is_better},
         "agents": agents,
@@ -45,20 +74,21 @@ def score_host(folder: Path) -> dict[str, Any]:
     return document
 
 
-def _scored(folder: Path, agent: int) -> dict[str, Any]:
+def _scored(folder: Path, agent: int) -> AgentScores:
     rows, public = read_rows(shard_path(folder, agent))
     final, judge = read_final(folder, agent), loss(public.loss)
     try:
         alone: FloatArray | None = baselines.alone([setting(rows, public, b"").problem])[0]
     except ProblemError:
         alone = None
-    models = {
-        "zero": np.zeros(public.dimension),
-        "alone": alone,
-        "together": final.get("model"),
-        "finish": final.get("finish"),
+    return {
+        "agent": agent,
+        "name": public.name,
+        "zero": _score(judge, rows, np.zeros(public.dimension)),
+        "alone": _score(judge, rows, alone),
+        "together": _score(judge, rows, final.get("model")),
+        "finish": _score(judge, rows, final.get("finish")),
     }
-    return {"agent": agent, "name": public.name} | {kind: _score(judge, rows, model) for kind, model in models.items()}
 
 
 def _score(judge: Loss, rows: Rows, model: FloatArray | None) -> float | None:

@@ -8,17 +8,21 @@ Rules that hold here:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from node.faults.log import Fault
 from node.folder.endings import Failure
 from node.folder.manifest import Metric, read_whole
 from node.folder.plain import plain
 from node.folder.spending import SpentEpsilon
 from node.folder.whole import write_whole
 from node.untyped import Json
+
+if TYPE_CHECKING:
+    from coordinator_free.privacy.observers import Distance
 
 VERSION = 2
 """Of ``results.json``; documents without one are older. Version 1 named the process of a failure by another key."""
@@ -44,7 +48,7 @@ class Captured:
 
     complete: bool
     releases: int
-    missing: Mapping[str, Any]
+    missing: Mapping[str, Sequence[Sequence[int | None]]]
     repeats: int
 
 
@@ -95,7 +99,7 @@ class NetworkCounts:
     """What network conditions did on each link, and the faults that happened, in order."""
 
     links: tuple[LinkCounts, ...] = ()
-    faults: tuple[Mapping[str, Any], ...] = ()
+    faults: tuple[Fault, ...] = ()
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any] | None) -> Self | None:
@@ -133,6 +137,27 @@ class ModelAges:
         return cls(**{**document, "histogram": rows, "agents": tuple(document["agents"])})
 
 
+@dataclass(frozen=True, slots=True)
+class SingleObservers:
+    """Epsilon towards single agents, by distance, and what it rests on: see `coordinator_free.privacy.observers`."""
+
+    delta: float | None
+    assumes: tuple[str, ...]
+    observers: tuple[int, ...]
+    """The agents that were looked at as observers."""
+    distances: tuple[Distance, ...]
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any] | None) -> Self | None:
+        """Read what `to_json` wrote."""
+        if document is None:
+            return None
+        from coordinator_free.privacy.observers import Distance  # with scipy, which few readers need
+
+        distances = tuple(Distance(**row) for row in document["distances"])
+        return cls(document["delta"], tuple(document["assumes"]), tuple(document["observers"]), distances)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
     """What a run bought its agents; ``results.json``.
@@ -157,8 +182,8 @@ class Results:
     epsilon: SpentEpsilon
     observers: Mapping[str, float | None] | None = None
     """Epsilon of masked sums by observer (`epsilons_of_a_sum`), None where it learns all; None for other runs."""
-    other_observers: Mapping[str, Any] | None = None
-    """Epsilon towards single agents where links have keys (`coordinator_free.privacy.observers`): not the promise."""
+    other_observers: SingleObservers | None = None
+    """Where links have keys: not the promise."""
     capture: Captured | None
     wire: Wire
     time: Duration
@@ -186,7 +211,7 @@ class Results:
             pooled=Summary.from_json(document["pooled"]),
             epsilon=SpentEpsilon(**document["epsilon"]),
             observers=document.get("observers"),
-            other_observers=document.get("other_observers"),
+            other_observers=SingleObservers.from_json(document.get("other_observers")),
             capture=None if capture is None else Captured(**capture),
             wire=Wire(**document["wire"]),
             time=Duration(**document["time"]),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -18,7 +17,7 @@ from node.folder.spending import SpentEpsilon
 from node.results.details import Details, read_details
 from node.results.gain import without_gain
 from node.results.labels import LABELS
-from node.results.results import NetworkCounts, Results
+from node.results.results import NetworkCounts, Results, SingleObservers
 
 ORDER = ("zero", "alone", "best_ridge", "together", "released_average", "finish", "pooled")
 
@@ -244,9 +243,9 @@ def observers_in_words(observers: Mapping[str, float | None]) -> str:
     return f"epsilon towards {', towards '.join(told)}"
 
 
-def other_observers_in_words(seen: Mapping[str, Any]) -> str:
+def other_observers_in_words(seen: SingleObservers) -> str:
     """Epsilon at each distance from an agent that receives only its neighbours' releases, in one line."""
-    at = (f"{row['epsilon']:.3g} at {distance_in_words(row['hops'])}" for row in seen["distances"])
+    at = (f"{row.epsilon:.3g} at {distance_in_words(row.hops)}" for row in seen.distances)
     return f"not the promise: epsilon at most {', '.join(at)}, towards one agent alone, by a linear model of the run"
 
 

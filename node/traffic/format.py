@@ -20,6 +20,8 @@ import msgpack
 from mcap.data_stream import RecordBuilder
 from mcap.records import McapRecord
 
+from node.untyped import Json
+
 VERSION: Final = 1
 PROFILE: Final = "sottovoce-traffic/"
 ENCODING: Final = "msgpack"
@@ -78,7 +80,7 @@ class Event(NamedTuple):
     """An event of the run that is not a frame, such as a fault that was injected."""
 
     time_ns: int
-    fields: dict[str, Any]
+    fields: Json
 
 
 class Summary(NamedTuple):

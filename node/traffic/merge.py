@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from coordinator_free.release import Used
-from node.traffic.attachments import counter_for, manifest_of
+from node.traffic.attachments import counter_for, named_in
 from node.traffic.completeness import CaptureCounter
 from node.traffic.documents import Damaged, MergedLog, MergedPart
 from node.traffic.format import (
@@ -79,7 +79,7 @@ def merge_logs(paths: Sequence[Path], out: Path) -> MergedLog:
     if out.exists():
         raise TrafficLogError(f"{out} exists: a traffic log is never overwritten, name a new file")
     sources = [_Source(TrafficLogReader(path), number) for number, path in enumerate(paths)]
-    described = next((s.reader for s in sources if manifest_of(s.reader)), sources[0].reader)
+    described = next((s.reader for s in sources if named_in(s.reader)), sources[0].reader)
     times = Times()
     run: bytes | None = None
     for source in sources:
@@ -117,7 +117,7 @@ def merge_logs(paths: Sequence[Path], out: Path) -> MergedLog:
 
 def _counter(described: TrafficLogReader, run: bytes | None) -> CaptureCounter:
     """A counter of the run that a log's manifest names, or of ``run`` where there is no manifest."""
-    return counter_for(described) if manifest_of(described) else CaptureCounter(run)
+    return counter_for(described) if named_in(described) else CaptureCounter(run)
 
 
 def _inspect(source: _Source, times: Times, counter: CaptureCounter) -> bytes | None:
@@ -145,9 +145,12 @@ def _inspect(source: _Source, times: Times, counter: CaptureCounter) -> bytes | 
         )
     source.damage = source.reader.damage_as_json()
     verdict = counter.verdict()
-    own = manifest_of(source.reader).get("run", verdict.run and verdict.run.hex())
+    named = named_in(source.reader)
+    own = None if named is None else named.run
     received = any(sender.bytes for sender in verdict.senders.values())
-    if verdict.run is not None and (own != verdict.run.hex() or (not received and verdict.refused.get("run"))):
+    if verdict.run is not None and (
+        own not in (None, verdict.run.hex()) or (not received and verdict.refused.get("run"))
+    ):
         raise TrafficLogError(
             f"{source.reader.path} is a log of another run than {verdict.run.hex()}; accepted are logs of one run"
         )

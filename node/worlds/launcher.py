@@ -8,7 +8,6 @@ Rules that hold here:
 
 from __future__ import annotations
 
-import json
 import logging
 import select
 import signal
@@ -20,7 +19,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from node.configuration.sections import Configuration
 from node.faults.injector import Faults
@@ -31,6 +29,7 @@ from node.folder.status import State, read_overheard, read_status
 from node.folder.watch import Watch
 from node.places import EAVESDROPPER, agent_folder, agent_name
 from node.sockets.agent_sockets import ipc_endpoint
+from node.worlds.control import Answer, Command, Eavesdrop, Go, Start, Started, answer_of, line_of
 from node.worlds.limits import check_limits, sockets_folder
 from node.worlds.orphan import end_left, see_out, write_processes
 from node.worlds.progress import Progress, Standstill
@@ -133,20 +132,20 @@ class Cluster:
         self._control = ours
         write_processes(folder, self._zygote.pid, self._sockets)
         self._began = time.monotonic()
-        commands: list[dict[str, object]] = []
+        commands: list[Command] = []
         if configuration.eavesdropper.enabled:
-            commands.append({"eavesdrop": True, "patience": self._listening})
+            commands.append(Eavesdrop(self._listening))
         for agent in self._own:
             if agent not in without and agent not in self._joiners:
-                commands.append({"start": agent, "bind": self._bind(agent)})
+                commands.append(Start(agent, self._bind(agent)))
         if go:
-            commands.append({"go": True})
+            commands.append(Go())
         self._command(*commands)
         _log.info("zygote %d starts %d processes of %s", self._zygote.pid, len(commands) - go, folder)
 
     def go(self) -> None:
         """Let the agents look for their neighbours."""
-        self._command({"go": True})
+        self._command(Go())
 
     def restart(self, agent: int) -> None:
         """Start an agent that joins, or one that ended, at its old endpoint; it goes on from its ledger."""
@@ -154,7 +153,7 @@ class Cluster:
         self._watch.failures = [failed for failed in self._watch.failures if failed.process != agent_name(agent)]
         self._starting.add(agent)
         _log.info("starting agent %d again", agent)
-        self._command({"start": agent, "bind": self._bind(agent)}, {"go": True})
+        self._command(Start(agent, self._bind(agent)), Go())
 
     def _bind(self, agent: int) -> str:
         if self._sockets is not None:
@@ -171,10 +170,10 @@ class Cluster:
             self.restart(agent)
         return again
 
-    def _command(self, *commands: dict[str, object]) -> None:
+    def _command(self, *commands: Command) -> None:
         # All in one send: a socket holds only some hundred small messages, and the zygote answers each start.
         assert self._control is not None
-        self._control.sendall(b"".join(json.dumps(command, allow_nan=False).encode() + b"\n" for command in commands))
+        self._control.sendall(b"".join(map(line_of, commands)))
 
     @property
     def alive(self) -> dict[int | str, int]:
@@ -228,7 +227,7 @@ class Cluster:
                 raise RunFailure(f"the zygote ended, and all agents with it: {self._zygotes_words()}")
             *lines, self._received = (self._received + data).split(b"\n")
             for line in lines:
-                self._note(json.loads(line))
+                self._note(answer_of(line))
             if self._over:
                 return True
         return self._over
@@ -245,13 +244,15 @@ class Cluster:
             return False
         return bool(self._ended) and not self._alive and not self._starting and agents_ended > 0
 
-    def _note(self, event: dict[str, Any]) -> None:
-        if "started" in event:
-            self._alive[event["started"]] = int(event["pid"])
-            self._starting.discard(event["started"])
-            _log.info("started %s, process %d", event["started"], event["pid"])
+    def _note(self, answer: Answer) -> None:
+        process = answer.process
+        if isinstance(answer, Started):
+            self._alive[process] = answer.pid
+            if isinstance(process, int):
+                self._starting.discard(process)
+            _log.info("started %s, process %d", process, answer.pid)
             return
-        process, status = event["ended"], int(event["status"])
+        status = answer.status
         self._alive.pop(process, None)
         self._ended[process] = status
         _log.info("ended %s, status %d", process, status)

@@ -35,6 +35,7 @@ from node.folder.status import read_overheard
 from node.places import EAVESDROPPER, agent_folder, agent_name
 from node.plug_ins import find_here
 from node.processes import end_with_parent, keep_private
+from node.worlds.control import Answer, Ended, Go, Start, Started, command_of, line_of
 
 GRACE = 2.0
 """Seconds between SIGTERM, or the last end of a process after it, and SIGKILL."""
@@ -47,19 +48,11 @@ CONNECTING = 20.0
 
 
 class Zygote:
-    """Carries out the launcher's commands, and notes the end of each child. A command or an answer is a line of JSON.
+    """Carries out the launcher's commands (`node.worlds.control`), and notes the end of each child.
 
-    Commands: ``{"eavesdrop": true, "patience": null}`` starts the eavesdropper,
-    ``{"start": agent, "bind": endpoint}`` starts an agent, and ``{"go": true}`` lets the agents that were started so
-    far look for their neighbours. Until then they wait, so that a thousand forks do not compete with the first hundred
-    agents. The first time, they also wait until the eavesdropper is connected to all of them: later it would have to
-    share the processors with a thousand agents that connect.
-
-    With a number of seconds as patience, the eavesdropper also listens to agents of other zygotes. It then decides by
-    itself when it ends.
-
-    Answers: ``{"started": ..., "pid": ...}`` and ``{"ended": ..., "status": ...}``. The status is negative for a
-    signal.
+    Until `Go`, agents wait, so that a thousand forks do not compete with the first hundred agents. The first time, they
+    also wait until the eavesdropper is connected to all of them: later it would have to share the processors with a
+    thousand agents that connect. An eavesdropper with patience decides by itself when it ends.
     """
 
     def __init__(self, control: socket.socket, run: Path) -> None:
@@ -118,13 +111,13 @@ class Zygote:
             return
         *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
-            command = json.loads(line)
-            if "start" in command:
-                self._start(int(command["start"]), str(command["bind"]))
-            elif "go" in command:
+            command = command_of(line)
+            if isinstance(command, Start):
+                self._start(command.agent, command.bind)
+            elif isinstance(command, Go):
                 self._going_since = time.monotonic()
-            elif "eavesdrop" in command:
-                self._eavesdrop(command.get("patience"))
+            else:
+                self._eavesdrop(command.patience)
 
     def _open_gate_when_due(self) -> None:
         if self._going_since is None:
@@ -151,7 +144,7 @@ class Zygote:
         if pid == 0:
             self._run_agent(agent, bind)
         self._children[pid] = agent
-        self._tell({"started": agent, "pid": pid})
+        self._tell(Started(agent, pid))
 
     def _run_agent(self, agent: int, bind: str) -> None:
         """Run an agent in the forked child; never returns."""
@@ -198,7 +191,7 @@ class Zygote:
         self._others_may_send = patience is not None
         self._children[child.pid] = EAVESDROPPER
         child.returncode = 0  # it is reaped here with the others, not by its Popen object
-        self._tell({"started": EAVESDROPPER, "pid": child.pid})
+        self._tell(Started(EAVESDROPPER, child.pid))
 
     def _reap(self) -> None:
         while self._children:
@@ -213,7 +206,7 @@ class Zygote:
             self._agent_ended |= process != EAVESDROPPER
             if self._stopping_since is not None:
                 self._stopping_since = time.monotonic()
-            self._tell({"ended": process, "pid": pid, "status": code})
+            self._tell(Ended(process, pid, code))
 
     def _note_end(self, process: str, pid: int, code: int) -> None:
         line = json.dumps({"process": process, "pid": pid, "status": code})
@@ -251,11 +244,11 @@ class Zygote:
         for pid in self._children:
             os.kill(pid, number)
 
-    def _tell(self, event: dict[str, object]) -> None:
+    def _tell(self, answer: Answer) -> None:
         if self._control is None:
             return
         try:
-            self._control.sendall(json.dumps(event, allow_nan=False).encode() + b"\n")
+            self._control.sendall(line_of(answer))
         except OSError:
             self._lose_control()
 

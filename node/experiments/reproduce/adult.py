@@ -19,8 +19,9 @@ import numpy as np
 from coordinator_free.problem import baselines
 from coordinator_free.release import FloatArray
 from node.experiments.charts import Series
-from node.experiments.reproduce.figure import PUBLISHED
+from node.experiments.reproduce.figure import PUBLISHED, Row
 from node.experiments.trial import Trial
+from node.untyped import Changes, Tree
 
 DATA = "the folder that holds adult.data and adult.test"
 DELTA = 1e-5
@@ -29,20 +30,20 @@ UNLIMITED = 1e6
 """Budget of a run as published: its ledger counts, it does not limit."""
 MAJORITY_ERROR = 0.246
 MAJORITY = "the majority class alone is right for 0.754 of adult.test"
-ADULT: dict[str, Any] = {
+ADULT: Changes = {
     "data.source": "adult",
     "data.test": "published",
     "learning.loss": "logistic",
     "learning.regularisation": 0.01,
 }
 """Changes of every run: the task, and the regularisation of the baselines."""
-PRIVATE: dict[str, Any] = {"privacy.mechanism": "gamma-norm", "privacy.delta": DELTA, "privacy.clip": 1.0}
+PRIVATE: Changes = {"privacy.mechanism": "gamma-norm", "privacy.delta": DELTA, "privacy.clip": 1.0}
 SMALL = ("data.agents=3", "clock.updates=6")
 """Overrides of the small form of a figure."""
 _OWN_NAMESPACE = "node.experiments.reproduce.published"
 
 
-def census(agents: int = 5, *, updates: int = 20, shared: bool = False) -> dict[str, Any]:
+def census(agents: int = 5, *, updates: int = 20, shared: bool = False) -> Tree:
     """The table that the runs start from: a ring of ``agents``, each with rho of its own or a ``shared`` rho of 1."""
     return {
         "data": {"path": "", "agents": agents},
@@ -58,7 +59,7 @@ def census(agents: int = 5, *, updates: int = 20, shared: bool = False) -> dict[
     }
 
 
-def published(kind: str, **parameters: Any) -> dict[str, Any]:
+def published(kind: str, **parameters: Any) -> Changes:
     """Changes for an agent of `published` that has the printed noise."""
     return {
         **PRIVATE,
@@ -68,7 +69,7 @@ def published(kind: str, **parameters: Any) -> dict[str, Any]:
     }
 
 
-def method(name: str, reading: str, alpha: float) -> dict[str, Any]:
+def method(name: str, reading: str, alpha: float) -> Changes:
     """Changes for "dvp" or "pvp" in one reading; ``alpha`` is per round as published, else the total."""
     if reading == PUBLISHED:
         if name == "dvp":
@@ -144,7 +145,7 @@ class Baseline:
         """The losses, as the horizontal lines of a chart."""
         return list(self.loss.items())
 
-    def rows(self, heads: Sequence[str], **cells: Any) -> list[dict[str, Any]]:
+    def rows(self, heads: Sequence[str], **cells: Any) -> list[Row]:
         """Rows that end a table of these ``heads``."""
         return [
             dict.fromkeys(heads)
@@ -176,7 +177,7 @@ def over_rounds(label: str, values: FloatArray, colour: int, *, dashed: bool = F
     return Series(label, list(range(1, len(values) + 1)), values.tolist(), band, colour, dashed)
 
 
-def by_method(runs: Mapping[Any, Sequence[Run]]) -> dict[Any, dict[str, Any]]:
+def by_method(runs: Mapping[Any, Sequence[Run]]) -> dict[Any, Row]:
     """The averages over runs that every table shows, and the largest true total."""
     return {
         key: {

@@ -7,25 +7,25 @@ all records, so no epsilon is true then, and the table shows none.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
 
 import numpy as np
 
 from node.experiments.charts import Panel
 from node.experiments.reproduce.adult import ADULT, DATA, MAJORITY, SMALL, Run, census, judged, method, over_rounds
 from node.experiments.reproduce.dual_and_primal import CONTROL, LOSS_OFF_SCALE
-from node.experiments.reproduce.figure import OPEN, PUBLISHED, Figure, FigureError, Reproduction, Request, Setting
+from node.experiments.reproduce.figure import OPEN, PUBLISHED, Figure, FigureError, Reproduction, Request, Row, Setting
+from node.untyped import Changes
 
 ALPHA = 0.5
 PUBLIC, MAXIMA, FREQUENCY = "public bounds, one-hot", "maxima, one-hot", "maxima, country by frequency"
-_AS_PRINTED: dict[str, Any] = {"data.as_published": True}
-FORMS: dict[str, dict[str, Any]] = {
+_AS_PRINTED: Changes = {"data.as_published": True}
+FORMS: dict[str, Changes] = {
     PUBLIC: {"data.as_published": False, "data.by_frequency": []},
     MAXIMA: _AS_PRINTED | {"data.by_frequency": []},
     FREQUENCY: _AS_PRINTED | {"data.by_frequency": ["native-country"]},
 }
 """The rows: the product's, those of paper 001, and those of paper 000."""
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+METHODS: dict[str, tuple[str, Changes]] = {
     "ADMM": (OPEN, CONTROL),
     "DVP": (PUBLISHED, method("dvp", PUBLISHED, ALPHA)),
 }
@@ -78,7 +78,7 @@ def _reduce(figure: Figure, request: Request, settings: list[Setting]) -> Reprod
     return figure.shown(rows, [_finding(name, rows) for name in METHODS], NOTES, panels)
 
 
-def _finding(name: str, rows: list[dict[str, Any]]) -> str:
+def _finding(name: str, rows: list[Row]) -> str:
     """How the country by its frequency differs from one feature a country, in loss and error."""
     of = {row["rows"]: row for row in rows if row["method"] == name}
     words, rate = of[MAXIMA], of[FREQUENCY]

@@ -39,8 +39,10 @@ from node.experiments.reproduce.figure import (
     FigureError,
     Reproduction,
     Request,
+    Row,
     Setting,
 )
+from node.untyped import Changes
 
 LOSS_OFF_SCALE = 3.0
 """Losses above it are drawn at the edge: a run that diverges would hide all others."""
@@ -95,7 +97,7 @@ class Sweep:
         }
 
     @cached_property
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Row]:
         """The table, with the baselines below it."""
         rows = [
             {
@@ -287,16 +289,17 @@ def _final_panels(sweep: Sweep, measure: str) -> list[Panel]:
 
 SOURCES = ("adult", "bank", "breast-cancer", "credit-card", "kddcup99", *OWN_SOURCES)
 """Records with two labels."""
-_OPTIONS: dict[str, Any] = {
-    "data": f"{DATA}; for a file of your own add its format, as data.source = csv",
-    "bundled": "breast-cancer",
-    "reads": ("data.path", "data.source"),
-    "small": SMALL,
-}
-"""What the figures have in common."""
+_figure = partial(
+    Figure,
+    data=f"{DATA}; for a file of your own add its format, as data.source = csv",
+    bundled="breast-cancer",
+    reads=("data.path", "data.source"),
+    small=SMALL,
+)
+"""A figure, with what all of them have in common."""
 
 
-def _task(request: Request) -> dict[str, Any]:
+def _task(request: Request) -> Changes:
     """Changes of every run: the records, the loss and the regularisation of the baselines."""
     source = request.given("data").get("source", ADULT["data.source"])
     if source not in SOURCES:
@@ -324,7 +327,7 @@ def _settings(request: Request, methods: Sequence[str], alphas: Sequence[float])
 def convergence(name: str, title: str, paper: str, methods: Sequence[str], alphas: Sequence[float]) -> Figure:
     """A figure of the loss by round."""
     settings = partial(_settings, methods=methods, alphas=alphas)
-    return Figure(name, title, paper, settings, _convergence, **_OPTIONS)
+    return _figure(name, title, paper, settings, _convergence)
 
 
 def trade_off(
@@ -345,10 +348,10 @@ def trade_off(
     )
     settings = partial(_settings, methods=(method,), alphas=alphas)
     reduce = partial(_trade_off, printed=printed, rounds=rounds, errors=errors)
-    return Figure(name, f"privacy-accuracy trade-off of {method.upper()}", paper, settings, reduce, **_OPTIONS)
+    return _figure(name, f"privacy-accuracy trade-off of {method.upper()}", paper, settings, reduce)
 
 
 def final(name: str, title: str, paper: str, measure: str, alphas: Sequence[float]) -> Figure:
     """A figure of the last model's loss or error over alpha."""
     settings = partial(_settings, methods=("dvp", "pvp"), alphas=alphas)
-    return Figure(name, title, paper, settings, partial(_final, measure=measure), **_OPTIONS)
+    return _figure(name, title, paper, settings, partial(_final, measure=measure))

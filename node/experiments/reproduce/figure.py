@@ -21,7 +21,7 @@ from node.configuration.sections import Configuration
 from node.configuration.usage import unused
 from node.experiments.charts import Panel
 from node.experiments.trial import Trial, configured, play, seeded
-from node.untyped import Json
+from node.untyped import Json, Tree
 
 PUBLISHED, TRULY, OPEN = "as published", "truly private", "no privacy"
 OWN_SOURCES = ("csv", "parquet", "npz", "svmlight")
@@ -29,6 +29,8 @@ OWN_SOURCES = ("csv", "parquet", "npz", "svmlight")
 
 
 _Level = TypeVar("_Level")
+Row = dict[str, Any]
+"""A row of a figure's table: a cell of each column, and each figure has columns of its own."""
 
 
 class FigureError(ValueError):
@@ -110,12 +112,12 @@ class Request:
         """The levels of what a figure varies: in the small form the first and the last alone."""
         return [values[0], values[-1]] if self.small and len(values) > 2 else values
 
-    def given(self, section: str) -> dict[str, Any]:
+    def given(self, section: str) -> Tree:
         """The overrides of one section, by key."""
-        table: dict[str, Any] = {}
+        table: Tree = {}
         for override in self.overrides:
             set_value(table, override)
-        found: dict[str, Any] = table.get(section, {})
+        found: Tree = table.get(section, {})
         return found
 
     def agents(self, default: int) -> int:
@@ -152,7 +154,7 @@ class Reproduction:
     figure: str
     title: str
     paper: str
-    rows: list[dict[str, Any]]
+    rows: list[Row]
     findings: list[str]
     notes: list[str]
     panels: list[Panel] = field(default_factory=list)
@@ -186,7 +188,7 @@ class Figure:
 
     def shown(
         self,
-        rows: list[dict[str, Any]],
+        rows: list[Row],
         findings: list[str],
         notes: Sequence[str],
         panels: list[Panel],

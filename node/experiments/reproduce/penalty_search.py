@@ -7,7 +7,6 @@ C apart, as the paper does, and their ratio.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from node.experiments.charts import Panel, Series
 from node.experiments.reproduce.adult import ADULT, DATA, MAJORITY, SMALL, Run, census, judged, method
 from node.experiments.reproduce.dual_and_primal import LOSS_OFF_SCALE
 from node.experiments.reproduce.figure import OPEN, PUBLISHED, Figure, Reproduction, Request, Setting
+from node.untyped import Changes
 
 ALPHA = 0.3
 WEIGHTS = (1e-10, 1e-4, 10**-2.5, 1e-1)
@@ -27,7 +27,7 @@ UNBOUNDED = 1e6
 """Losses above it are shown as it: a run that diverges has no loss to compare."""
 
 
-def _changes(name: str) -> dict[str, Any]:
+def _changes(name: str) -> Changes:
     if name == "admm":
         return {"learning.algorithm": "admm", "privacy.mechanism": "none"}
     return method(name, PUBLISHED, ALPHA)

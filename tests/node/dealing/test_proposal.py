@@ -80,7 +80,7 @@ def test_the_noise_is_that_of_the_run(mechanism: str, tmp_path: Path) -> None:
     if mechanism != "gaussian":
         del table["privacy"]["delta"]  # a plain sum takes no time
     made = prepare(from_table(table))
-    rounds = made.arrangement["learning"]["stage_rounds"]
+    rounds = made.arrangement.learning["stage_rounds"]
     norm = "l1" if mechanism == "laplace" else "l2"
     sizes = np.array([shard.records for shard in made.dealt.shards])
     exact = [problem.clipped_gradient(np.zeros(2), 0.001, norm) for problem in made.problems()]

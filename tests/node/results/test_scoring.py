@@ -269,9 +269,9 @@ def test_a_run_whose_links_have_keys_says_what_single_agents_learn(private_run: 
     (run / "config.toml").write_text(config.replace('transport = "ipc"', keys))
     seen = _other_observers(read_run(run))
     assert seen is not None
-    near, far = seen["distances"][:2]
-    assert (near["hops"], far["hops"]) == (1, 2)
-    assert far["epsilon"] < 0.5 < near["epsilon"] <= 2.0 * (1 + 1e-6)
+    near, far = seen.distances[:2]
+    assert (near.hops, far.hops) == (1, 2)
+    assert far.epsilon < 0.5 < near.epsilon <= 2.0 * (1 + 1e-6)
     results = replace(read_results(private_run), other_observers=seen)
     conforms(json.loads(json.dumps(results.to_json())), "results")
     assert "not the promise" in dict(facts(results, read_details(private_run)))["as agents see it"]

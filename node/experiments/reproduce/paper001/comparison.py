@@ -24,9 +24,10 @@ from node.experiments.reproduce.adult import (
     judged,
     over_rounds,
 )
-from node.experiments.reproduce.figure import PUBLISHED, TRULY, Figure, Reproduction, Request, Setting
+from node.experiments.reproduce.figure import PUBLISHED, TRULY, Figure, Reproduction, Request, Row, Setting
 from node.experiments.reproduce.paper001.figure1 import NOTES
 from node.experiments.reproduce.paper001.schedules import CONTROL, DVP, OWN, PP, Costs, schedules
+from node.untyped import Changes, Tree
 
 Line = tuple[str, float]
 """A method and its first noise rate."""
@@ -36,7 +37,7 @@ EPSILONS = (1.0, 5.0)
 """Totals of the truly private reading."""
 
 
-def _truly(agents: int, own_release_penalty: float, *, gaussian: bool) -> dict[str, dict[str, Any]]:
+def _truly(agents: int, own_release_penalty: float, *, gaussian: bool) -> dict[str, Changes]:
     """Members of the family at one total, each with settings that suit it; ``gaussian``: as in section 6.3 too."""
     penalty = 0.73 if agents <= 5 else 2.2
     common = {
@@ -135,7 +136,7 @@ def _rows(
     printed: Mapping[Line, Sequence[Run]],
     costs: Mapping[Line, Costs],
     true: Mapping[tuple[str, float], Run],
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     lines: list[tuple[str, str, tuple[float | None, float | None], Sequence[Run]]] = [
         *(
             (
@@ -226,7 +227,7 @@ def _on_published(printed: Mapping[Line, Sequence[Run]], costs: Mapping[Line, Co
     ]
 
 
-def _on_truly_private(rows: Sequence[Mapping[str, Any]], base: Baseline) -> list[str]:
+def _on_truly_private(rows: Sequence[Row], base: Baseline) -> list[str]:
     """Each method against an agent alone and the majority class."""
     findings = []
     for row in rows:
@@ -264,7 +265,7 @@ def _comparison(
     )
 
 
-def _uneven(agents: int, ratio: float) -> dict[str, Any]:
+def _uneven(agents: int, ratio: float) -> Tree:
     table = census(agents, shared=True)
     return {**table, "data": {**table["data"], "split": "ratio", "ratio": ratio}}
 

@@ -18,6 +18,7 @@ from node.experiments.charts import Panel
 from node.experiments.reproduce.adult import ADULT, DATA, MAJORITY, census, judged, over_rounds
 from node.experiments.reproduce.figure import OPEN, Figure, Reproduction, Request, Setting
 from node.experiments.trial import Trial
+from node.untyped import Changes
 
 NOTES = [
     "C = 1750, rho = 1 shared by the nodes: 001 prints neither. Rows as in 000: adult.data, columns by public bounds.",
@@ -30,7 +31,7 @@ APART = {"thetas": [0.5, 0.3, 0.5, 0.3, 0.2]}
 """The same for a constant penalty of 0.5."""
 
 
-def _own(**parameters: Any) -> dict[str, Any]:
+def _own(**parameters: Any) -> Changes:
     return {
         "learning.algorithm": "node.experiments.reproduce.published:OwnPenalties",
         "learning.parameters": parameters,
@@ -39,7 +40,7 @@ def _own(**parameters: Any) -> dict[str, Any]:
 
 FIXED = "(a) own growing penalties, theta 0.5"
 CONTROL, OWN_STEPS = "control: constant 3, theta 3", "control: constant 0.5, theta of each node's own"
-SCHEDULES: dict[str, dict[str, Any]] = {
+SCHEDULES: dict[str, Changes] = {
     FIXED: _own(**PRINTED),
     "(a) the same, theta growing by 1.01": _own(**PRINTED, theta_growth=1.01),
     "(a) the same, theta of each node's own": _own(**PRINTED, **STEPS),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from coordinator_free.release import FloatArray
 from node.experiments.reproduce.adult import ADULT, CAPACITY, DELTA, published
 from node.experiments.reproduce.paper001.figure1 import PRINTED
 from node.experiments.trial import Trial
+from node.untyped import Changes
 
 DEGREE = 2
 """Of every agent: the runs are on a ring."""
@@ -53,7 +53,7 @@ class Schedule:
     alpha_growths: Sequence[float]
     theta: float = 0.5
 
-    def changes(self) -> dict[str, Any]:
+    def changes(self) -> Changes:
         """The changes of a run of penalty perturbation with this schedule."""
         rates = {"alphas": list(self.alphas), "alpha_growths": list(self.alpha_growths)}
         penalties = {"starts": list(self.penalties), "growths": list(self.growths)}

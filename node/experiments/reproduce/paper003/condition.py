@@ -18,7 +18,7 @@ import numpy as np
 from coordinator_free.release import FloatArray
 from coordinator_free.theory.weighted_averages import Descent, condition
 from node.experiments.charts import Panel, Series
-from node.experiments.reproduce.figure import OPEN, TRULY, Figure, Reproduction, Request, Setting
+from node.experiments.reproduce.figure import OPEN, TRULY, Figure, Reproduction, Request, Row, Setting
 from node.experiments.reproduce.paper003.runs import check_rows
 from node.experiments.reproduce.paper003.settings import (
     BUNDLED,
@@ -138,7 +138,7 @@ def _mu(objective: Objective, models: FloatArray) -> float:
     return condition(gradients, objective.gaps(models))
 
 
-def _row(key: tuple[Any, ...], seen: list[_Seen]) -> dict[str, Any]:
+def _row(key: tuple[Any, ...], seen: list[_Seen]) -> Row:
     source, loss, reading = key
     return {
         "data": source,
@@ -159,7 +159,7 @@ def _held(run: _Seen) -> bool:
     return bool((run.gaps <= run.bound * (1.0 + 1e-9) + 1e-12).all())
 
 
-def _findings(rows: list[dict[str, Any]]) -> list[str]:
+def _findings(rows: list[Row]) -> list[str]:
     """What each loss does, for each data set: from the rows alone."""
     found = []
     for row in (row for row in rows if row["reading"] == OPEN):

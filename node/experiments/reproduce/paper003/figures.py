@@ -12,13 +12,13 @@ Rules that hold here:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import mean
 from typing import Any
 
 from node.experiments.charts import Panel, Series
-from node.experiments.reproduce.figure import OPEN, PUBLISHED, Figure, Reproduction, Request, Setting
+from node.experiments.reproduce.figure import OPEN, PUBLISHED, Figure, Reproduction, Request, Row, Setting
 from node.experiments.reproduce.paper003.findings import findings
 from node.experiments.reproduce.paper003.runs import ALONE, CENTRAL, MAJORITY, PATHAK, POOLED, RANDOM, places
 from node.experiments.reproduce.paper003.settings import (
@@ -78,7 +78,7 @@ def _notes(runs: int) -> list[str]:
     ]
 
 
-def _panels(rows: Sequence[Mapping[str, Any]], over: str) -> list[Panel]:
+def _panels(rows: Sequence[Row], over: str) -> list[Panel]:
     """Accuracy and optimal gap of every method over ``over``, for each data set."""
     made = []
     for source in dict.fromkeys(row["data"] for row in rows):
@@ -95,7 +95,7 @@ def _panels(rows: Sequence[Mapping[str, Any]], over: str) -> list[Panel]:
     return made
 
 
-def _lines(rows: Sequence[Mapping[str, Any]], over: str, value: str) -> list[Series]:
+def _lines(rows: Sequence[Row], over: str, value: str) -> list[Series]:
     """One line for each method of `LINES`: column ``value``, with a band of its deviation, over column ``over``."""
     lines = []
     for method in dict.fromkeys(row["method"] for row in rows):

@@ -8,7 +8,7 @@ from math import sqrt
 from statistics import mean
 from typing import Any
 
-from node.experiments.reproduce.figure import PUBLISHED, TRULY
+from node.experiments.reproduce.figure import PUBLISHED, TRULY, Row
 from node.experiments.reproduce.paper003.runs import CENTRAL, MAJORITY, Found, Place, spread
 from node.experiments.reproduce.paper003.settings import EQUAL, WEIGHTED
 
@@ -33,7 +33,7 @@ def findings(places: Sequence[Place], over: str, *, grows: bool = False) -> list
     return [*found, _published_claim([row for place in places for row in place.rows() if row["method"] == WEIGHTED[0]])]
 
 
-def _published_claim(rows: Sequence[Mapping[str, Any]]) -> str:
+def _published_claim(rows: Sequence[Row]) -> str:
     worst = max(row["true result"] / row["claimed"] for row in rows)
     least = min(row["true result"] / row["claimed"] for row in rows)
     return (

@@ -23,7 +23,7 @@ from coordinator_free.privacy.analytic_gaussian import gaussian_epsilon, gaussia
 from coordinator_free.problem.losses import Loss
 from coordinator_free.release import FloatArray
 from node.experiments.charts import Panel, Series
-from node.experiments.reproduce.figure import PUBLISHED, TRULY, Figure, Reproduction, Request, Setting
+from node.experiments.reproduce.figure import PUBLISHED, TRULY, Figure, Reproduction, Request, Row, Setting
 from node.experiments.reproduce.paper003.runs import check_rows, spread
 from node.experiments.reproduce.paper003.settings import (
     BUNDLED,
@@ -114,7 +114,7 @@ def _chosen(seen: dict[float, FloatArray], how: str, epsilon: float, seed: int, 
     return max(counts, key=counts.__getitem__)
 
 
-def _row(source: str, epsilon: float, how: str, chosen: list[float], scores: list[float]) -> dict[str, Any]:
+def _row(source: str, epsilon: float, how: str, chosen: list[float], scores: list[float]) -> Row:
     return {
         "data": source,
         "epsilon": epsilon,
@@ -127,7 +127,7 @@ def _row(source: str, epsilon: float, how: str, chosen: list[float], scores: lis
     }
 
 
-def _findings(rows: list[dict[str, Any]]) -> list[str]:
+def _findings(rows: list[Row]) -> list[str]:
     found = []
     for row in (row for row in rows if row["rate"] == ACCOUNTED):
         [fixed] = [

@@ -17,7 +17,7 @@ from coordinator_free.privacy.random_records import random_record_epsilon
 from coordinator_free.problem import baselines
 from coordinator_free.problem import trusted_party as curated
 from coordinator_free.release import FloatArray
-from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, FigureError, Request, Setting
+from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, FigureError, Request, Row, Setting
 from node.experiments.reproduce.paper003 import settings as defaults
 from node.experiments.reproduce.paper003.settings import CLIP, CONVEXITY, DELTA, METHODS, REGULARISATION, STEPS
 from node.experiments.trial import Trial
@@ -49,7 +49,7 @@ class Place:
     epsilon: float
     found: dict[str, Found]
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Row]:
         """One row a method."""
         return [
             {

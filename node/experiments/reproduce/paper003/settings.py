@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from node.data import kddcup99
-from node.experiments.reproduce.figure import OWN_SOURCES, PUBLISHED, TRULY, FigureError, Request, Setting
+from node.experiments.reproduce.figure import OWN_SOURCES, PUBLISHED, TRULY, FigureError, Request, Row, Setting
+from node.untyped import Changes, Tree
 
 DELTA = 1e-3
 RUNS = 2
@@ -58,7 +59,7 @@ _EQUAL = {"learning.weighting": "equal"}
 _SIMPLE = _EQUAL | {"learning.algorithm": "node.experiments.reproduce.published:SimpleAverage"}
 _OUTPUT = {"learning.local": "output-perturbation", "learning.anchor_regularisation": 500.0}
 _MASKED = {"learning.aggregation": "masked-sum", "privacy.observer": "sum", "privacy.colluders": 0}
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+METHODS: dict[str, tuple[str, Changes]] = {
     "WD-DP": (PUBLISHED, _PUBLISHED),
     "simple average": (PUBLISHED, _PUBLISHED | _SIMPLE),
     "WD-DP, releases seen": (TRULY, _LOCAL),
@@ -71,7 +72,7 @@ WEIGHTED, EQUAL = ("WD-DP", "WD-DP, releases seen"), ("simple average", "simple 
 """The method of the paper and the one that it is compared with, as published and truly private."""
 
 
-def table(agents: int, **data: Any) -> dict[str, Any]:
+def table(agents: int, **data: Any) -> Tree:
     """What all runs start from: a complete graph, a fifth held out."""
     return {
         "data": {"agents": agents, "held_out": 0.2, **data},
@@ -81,9 +82,7 @@ def table(agents: int, **data: Any) -> dict[str, Any]:
     }
 
 
-def settings(
-    request: Request, start: Mapping[str, Any], places: Sequence[tuple[dict[str, Any], dict[str, Any]]]
-) -> list[Setting]:
+def settings(request: Request, start: Tree, places: Sequence[tuple[Changes, Row]]) -> list[Setting]:
     """Every method on every data set at each of the ``places``: (changes, the columns that show them).
 
     Keys are (data set, columns as pairs, method). Masked sums need three parties; a data set may be too small for a
@@ -102,13 +101,13 @@ def settings(
     ]
 
 
-def start_of(source: str, start: Mapping[str, Any]) -> dict[str, Any]:
+def start_of(source: str, start: Tree) -> Tree:
     """With the smallest party of that data set, where sizes are random."""
     floor = {"floor": SOURCES.get(source, OWN).floor} if start["data"]["split"] == "random" else {}
     return {**start, "data": {**floor, **start["data"]}}
 
 
-def task(source: str, path: str | None) -> dict[str, Any]:
+def task(source: str, path: str | None) -> Changes:
     """What the true epsilons, the baselines and the losses of the figures rest on."""
     return {
         "data.source": source,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from coordinator_free.problem import baselines
 from node.experiments.charts import Panel, Series
-from node.experiments.reproduce.figure import OPEN, Figure, Reproduction, Request, Setting, mean
+from node.experiments.reproduce.figure import OPEN, Figure, Reproduction, Request, Row, Setting, mean
 from node.experiments.reproduce.paper004.settings import MU, SMALL, Objective, synthetic, task
 from node.experiments.trial import Trial
+from node.untyped import Changes
 
-METHODS: dict[str, dict[str, Any]] = {
+METHODS: dict[str, Changes] = {
     "coordinate descent": {"clock.updates": 40},
     **{
         f"gossip ADMM, rho {rho:g}": {
@@ -88,7 +88,7 @@ def _curve(trial: Trial, objective: Objective) -> _Curve:
     return found
 
 
-def _row(name: str, curves: Sequence[_Curve]) -> dict[str, Any]:
+def _row(name: str, curves: Sequence[_Curve]) -> Row:
     """The first moment within 1% of the optimum, None unless every run gets there; and the end."""
     close = [next((k for k, gap in enumerate(curve["gap"]) if gap <= CLOSE), None) for curve in curves]
 
@@ -106,7 +106,7 @@ def _row(name: str, curves: Sequence[_Curve]) -> dict[str, Any]:
     }
 
 
-def _findings(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _findings(rows: Sequence[Row]) -> list[str]:
     ours, *others = rows
     if ours[VECTORS] is None:
         return ["Coordinate descent does not come within 1% of the optimum: give it more updates."]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from node.experiments.charts import Panel, Series
-from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, Figure, Reproduction, Request, Setting, mean
+from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, Figure, Reproduction, Request, Row, Setting, mean
 from node.experiments.reproduce.paper004.settings import (
     HONEST,
     MU,
@@ -24,6 +23,7 @@ from node.experiments.reproduce.paper004.settings import (
     synthetic,
     task,
 )
+from node.untyped import Changes
 
 STEPS = (1, 3, 10, 30)
 """Numbers of updates; the whole budget is spent in each of them."""
@@ -31,13 +31,13 @@ _MEASURES = ("gap", "accuracy", "with free finish")
 Found = Mapping[tuple[str, float, int], Sequence[Mapping[str, float | None]]]
 
 
-def _constant_start(reading: str, epsilon: float, updates: int) -> dict[str, Any]:
+def _constant_start(reading: str, epsilon: float, updates: int) -> Changes:
     if reading == PUBLISHED:
         return printed_noise(epsilon, updates, 100.0)
     return {**HONEST, "clock.updates": updates, "privacy.epsilon": epsilon}
 
 
-def _warm_start(reading: str, epsilon: float, updates: int) -> dict[str, Any]:
+def _warm_start(reading: str, epsilon: float, updates: int) -> Changes:
     """The printed one claims epsilon 0.05 for its warm start."""
     return printed_warm_start(epsilon, updates, 100) if reading == PUBLISHED else honest_warm_start(epsilon, updates)
 
@@ -84,7 +84,7 @@ def _reduce(figure: Figure, request: Request, settings: list[Setting]) -> Reprod
         )
     averages = {name: mean(values) for name, values in levels.items()}
     rows = _rows(found)
-    empty: dict[str, Any] = dict.fromkeys(rows[0])
+    empty: Row = dict.fromkeys(rows[0])
     open_rows = [empty | {"reading": f"{OPEN}: {name}", "accuracy": value} for name, value in averages.items()]
     return figure.shown(
         [*rows, *open_rows], _findings(rows, averages["alone"]), notes(request, runs), _panels(found, averages)
@@ -96,7 +96,7 @@ def _mean(found: Sequence[Mapping[str, float | None]], measure: str) -> float | 
     return None if found[0][measure] is None else mean([one[measure] or 0.0 for one in found])
 
 
-def _rows(found: Found) -> list[dict[str, Any]]:
+def _rows(found: Found) -> list[Row]:
     return [
         {
             "reading": reading,
@@ -146,7 +146,7 @@ def _panels(found: Found, averages: Mapping[str, float]) -> list[Panel]:
     ]
 
 
-def _findings(rows: Sequence[Mapping[str, Any]], alone: float) -> list[str]:
+def _findings(rows: Sequence[Row], alone: float) -> list[str]:
     """For each reading and budget: where the objective is lowest, and the best accuracy against the agents alone."""
     findings = []
     for reading, epsilon in dict.fromkeys((row["reading"], row["epsilon stated"]) for row in rows):

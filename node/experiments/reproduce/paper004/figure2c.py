@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from coordinator_free.release import FloatArray
@@ -24,6 +22,7 @@ from node.experiments.reproduce.paper004.settings import (
     task,
 )
 from node.experiments.trial import Trial
+from node.untyped import Changes
 
 BUDGETS = (1.0, 0.5, 0.15)
 WARM, DESCENT = "warm start and descent", "descent"
@@ -45,8 +44,8 @@ def updates(method: str, reading: str, epsilon: float) -> int:
     return PRINTED_UPDATES[method][epsilon]
 
 
-def _lines(dimension: int) -> dict[Line, dict[str, Any]]:
-    lines: dict[Line, dict[str, Any]] = {Line("coordinate descent"): {}}
+def _lines(dimension: int) -> dict[Line, Changes]:
+    lines: dict[Line, Changes] = {Line("coordinate descent"): {}}
     for epsilon in BUDGETS:
         warm, descent = (updates(method, PUBLISHED, epsilon) for method in (WARM, DESCENT))
         lines[Line(WARM, PUBLISHED, epsilon)] = printed_warm_start(epsilon, warm, dimension)

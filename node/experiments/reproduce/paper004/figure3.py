@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from coordinator_free.release import FloatArray
@@ -21,9 +19,10 @@ from node.experiments.reproduce.paper004.settings import (
     task,
 )
 from node.experiments.trial import Trial
+from node.untyped import Changes
 
 QUARTERS = ("quarter 1 (fewest records)", "quarter 2", "quarter 3", "quarter 4 (most)")
-LINES: dict[Line, dict[str, Any]] = {
+LINES: dict[Line, Changes] = {
     Line("coordinate descent"): {},
     **{
         line: changes

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from coordinator_free.release import FloatArray
 from node.experiments.charts import Series
-from node.experiments.reproduce.figure import OPEN, PUBLISHED, deviation, mean
+from node.experiments.reproduce.figure import OPEN, PUBLISHED, Row, deviation, mean
 from node.experiments.trial import Trial
 
 
@@ -65,7 +65,7 @@ class Scores:
         """The largest true epsilon of the runs of ``line``, None where there is none."""
         return self._true.get(line)
 
-    def rows(self, columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def rows(self, columns: Mapping[str, Any]) -> list[Row]:
         """One row a line; ``columns`` are the heads and the columns of the scores."""
         return [
             {

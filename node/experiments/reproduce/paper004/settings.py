@@ -11,7 +11,6 @@ Rules that hold here:
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -23,6 +22,7 @@ from coordinator_free.problem.graph_objective import graph_objective, optimum
 from coordinator_free.release import FloatArray
 from node.experiments.reproduce.figure import Request
 from node.experiments.trial import Trial
+from node.untyped import Changes, Tree
 
 DELTA = math.exp(-5)
 MU = 2.5
@@ -33,7 +33,7 @@ LARGE_DELTA = "delta = e^-5 = 0.0067 as in the paper, which is above 1/m for mos
 SIMULATED = "In the twin the noise comes from the seed: a simulation, in which nothing was sent."
 L1 = "The targets have two non-zero entries of p, so the l1 baseline alone explains much: read any gain beside it."
 
-HONEST: dict[str, Any] = {
+HONEST: Changes = {
     "learning.mu": 2.5,
     "learning.finish": True,
     "learning.finish_mu": 10.0,
@@ -45,7 +45,7 @@ HONEST: dict[str, Any] = {
 """Chosen on other instances, at p = 100."""
 
 
-def honest(epsilon: float, dimension: int) -> dict[str, Any]:
+def honest(epsilon: float, dimension: int) -> Changes:
     """`HONEST` at this budget: fewer dimensions bear a larger mu, and noisy neighbours are worth less in the finish."""
     return {
         **HONEST,
@@ -56,7 +56,7 @@ def honest(epsilon: float, dimension: int) -> dict[str, Any]:
     }
 
 
-def smoothing(epsilon: float, prior: str) -> dict[str, Any]:
+def smoothing(epsilon: float, prior: str) -> Changes:
     """One release of each agent, passed on by all, and a finish under the prior that it makes."""
     return {
         "learning.algorithm": "graph-smoothing",
@@ -76,7 +76,7 @@ SMALL = ("data.agents=8", "data.test_points=10", "data.records=[10,20]", "topolo
 SMOOTHINGS = {"graph smoothing": "shared", "graph smoothing, prior by coordinate": "per-coordinate"}
 
 
-def synthetic() -> dict[str, Any]:
+def synthetic() -> Tree:
     """The linear classification task of section 5.1, without privacy: what an override may change."""
     return {
         "data": {"agents": 100},
@@ -87,7 +87,7 @@ def synthetic() -> dict[str, Any]:
     }
 
 
-def task(dimension: int = 100) -> dict[str, Any]:
+def task(dimension: int = 100) -> Changes:
     """The same task: what the figures and the printed noise rest on."""
     return {
         "data.source": "synthetic",
@@ -113,7 +113,7 @@ def true_cost(each: float, updates: int, lipschitz: float, delta: float = DELTA)
     return total([Laplace(1.0, 1.0 / (each * lipschitz))] * updates, delta).epsilon
 
 
-def printed_noise(epsilon: float, updates: int, lipschitz: float) -> dict[str, Any]:
+def printed_noise(epsilon: float, updates: int, lipschitz: float) -> Changes:
     """Changes for releases with the paper's noise, charged their true cost; clipping at ``lipschitz`` clips nothing."""
     return {
         "clock.updates": updates,
@@ -124,7 +124,7 @@ def printed_noise(epsilon: float, updates: int, lipschitz: float) -> dict[str, A
     }
 
 
-def printed_warm_start(epsilon: float, updates: int, dimension: int) -> dict[str, Any]:
+def printed_warm_start(epsilon: float, updates: int, dimension: int) -> Changes:
     """As `printed_noise`, after a warm start from perturbed local models that claims `WARM` of ``epsilon``.
 
     Output perturbation with L0 = 1 in L2; rows are up to sqrt(p) long.
@@ -146,7 +146,7 @@ def printed_warm_start(epsilon: float, updates: int, dimension: int) -> dict[str
     }
 
 
-def honest_warm_start(epsilon: float, updates: int) -> dict[str, Any]:
+def honest_warm_start(epsilon: float, updates: int) -> Changes:
     """One noisy gradient for 0.6 of epsilon, propagated, then ``updates`` descending updates for the rest."""
     return {
         **HONEST,

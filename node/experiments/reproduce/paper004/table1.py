@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from coordinator_free.problem import baselines
 from coordinator_free.problem.graph_objective import optimum
 from coordinator_free.release import FloatArray
 from node.experiments.charts import Panel, Series
-from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, Figure, Reproduction, Request, Setting
+from node.experiments.reproduce.figure import OPEN, PUBLISHED, TRULY, Figure, Reproduction, Request, Row, Setting
 from node.experiments.reproduce.paper004.scores import Line, Scores
 from node.experiments.reproduce.paper004.settings import DELTA, LARGE_DELTA, printed_noise
 from node.experiments.trial import Trial
+from node.untyped import Changes, Tree
 
 PAPER: dict[str | float, float] = {"alone": 1.2834, "no privacy": 0.9502, 1.0: 0.9527, 0.5: 0.9545, 0.1: 0.9855}
 PRINTED_MU, OWN_MU = 0.04, {PUBLISHED: 4.0, TRULY: 8.0}
@@ -23,14 +22,14 @@ OWN = {1.0: (0.4, 100), 0.5: (0.2, 100), 0.1: (0.04, 100)}
 0.04 are better by 0.002 and take three times as long."""
 PRINTED_UPDATES = {1.0: 20, 0.5: 10, 0.1: 3}
 """The paper tunes them on a validation split and does not print them."""
-TABLE: dict[str, Any] = {
+TABLE: Tree = {
     "data": {"path": ""},
     "topology": {"kind": "nearest-neighbours", "neighbours": 10},
     "learning": {"smoothness": "feature-law"},
     "clock": {"updates": 400, "rate": 3.0},
     "network": {"deadline": 240.0},
 }
-RATINGS: dict[str, dict[str, Any]] = {
+RATINGS: dict[str, Changes] = {
     reading: {
         "data.source": "movielens-100k",
         "data.centring": centring,
@@ -58,7 +57,7 @@ def _open(mu: float) -> str:
     return f"no privacy, mu {mu:g}"
 
 
-def private(reading: str, epsilon: float, count: int) -> dict[str, Any]:
+def private(reading: str, epsilon: float, count: int) -> Changes:
     """The changes of a private run that spends its whole budget in so many updates of each agent."""
     if reading == PUBLISHED:
         printed = printed_noise(epsilon, count, 1.0)
@@ -127,7 +126,7 @@ def _rmse(trial: Trial, models: FloatArray) -> dict[str, float]:
     return {"RMSE": float(np.nanmean(trial.scores(models)))}
 
 
-def _row(found: Scores, line: Line) -> dict[str, Any]:
+def _row(found: Scores, line: Line) -> Row:
     return {
         "method": line.method,
         "reading": line.reading if line.stated is not None else f"{OPEN}, data {line.reading}",

@@ -34,6 +34,7 @@ from node.experiments.reproduce.paper004.settings import (
 )
 from node.experiments.trial import Trial, in_twin, seeded
 from node.experiments.tune import ELSEWHERE, for_validation
+from node.untyped import Changes
 
 INSTANCES = (1, 2, 3, 5, 10, 20)
 SPLITS = (3, 10, 30, 100)
@@ -42,7 +43,7 @@ P = 100
 
 
 def _on_instances(request: Request) -> list[Setting]:
-    made: dict[Line, Callable[[float, int], dict[str, Any]]] = {
+    made: dict[Line, Callable[[float, int], Changes]] = {
         Line(figure2c.DESCENT, PUBLISHED): lambda epsilon, k: printed_noise(epsilon, k, float(P)),
         Line(figure2c.WARM, PUBLISHED): lambda epsilon, k: printed_warm_start(epsilon, k, P),
         Line(figure2c.DESCENT, TRULY): lambda epsilon, k: honest(epsilon, P) | {"clock.updates": k},
