@@ -14,7 +14,6 @@ Rules that hold here:
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -43,7 +42,7 @@ from node.folder.manifest import Manifest, Metric, Seeds
 from node.folder.profiles import charged_as, write_profiles
 from node.folder.public import PublicNumbers
 from node.folder.shard import setting, write_shard
-from node.folder.whole import write_new, write_whole
+from node.folder.whole import write_document, write_new, write_whole
 from node.places import agent_folder, shard_path
 
 
@@ -174,8 +173,7 @@ def _write(
         warnings=(*preparation.warnings, *warning_of(c, place_of(c, folder))),
         build=build(),
     )
-    text = json.dumps(manifest.to_json(), indent=1, allow_nan=False) + "\n"
-    write_whole(building / "manifest.json", text.encode(), 0o644)
+    write_document(building / "manifest.json", manifest.to_json(), 0o644)
     return manifest, plans
 
 

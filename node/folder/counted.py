@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from node.folder.plain import plain
-from node.folder.whole import write_whole
+from node.folder.whole import write_document
 from node.places import agent_folder
 from node.untyped import Json
 
@@ -97,7 +97,7 @@ class Counted:
 
 def write_counted(folder: Path, counted: Counted) -> None:
     """Write ``final.json`` into the agent's own ``folder``, mode 0600, whole or not at all."""
-    write_whole(folder / "final.json", json.dumps(counted.to_json(), indent=1, allow_nan=False).encode())
+    write_document(folder / "final.json", counted.to_json())
 
 
 def read_counted(run: Path, agent: int) -> Counted | None:

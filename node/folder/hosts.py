@@ -6,7 +6,6 @@ Rules that hold here:
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from node.folder.manifest import RunFolderError, read_json
-from node.folder.whole import write_whole
+from node.folder.whole import write_document
 
 HOSTS = "hosts.json"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -74,7 +73,7 @@ def shared(names: Sequence[str], agents: int, *, eavesdropper: bool) -> list[Hos
 def write_hosts(folder: Path, hosts: Sequence[HostShare]) -> None:
     """Write ``hosts.json``."""
     document = {"hosts": [{"name": h.name, "agents": list(h.agents), "eavesdropper": h.eavesdropper} for h in hosts]}
-    write_whole(folder / HOSTS, (json.dumps(document, indent=1) + "\n").encode(), 0o644)
+    write_document(folder / HOSTS, document, 0o644)
 
 
 def read_hosts(folder: Path) -> list[HostShare]:

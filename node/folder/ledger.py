@@ -43,6 +43,7 @@ from coordinator_free.privacy.mechanism import Mechanism
 from coordinator_free.privacy.noise import Start
 from coordinator_free.privacy.windows import Windows
 from node.folder.ledger_lines import VERSION, Line, charge_as_written, contents, line_of, plan_as_written
+from node.folder.whole import sync_folder
 
 _LAST = re.compile(rb'"last":(\d+),')
 
@@ -110,7 +111,7 @@ class LedgerFile:
                 _write(descriptor, line, 0)
             finally:
                 os.close(descriptor)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         except FileExistsError:
             raise LedgerError(f"ledger {path} exists, and ledgers are never replaced") from None
         except OSError as error:
@@ -331,11 +332,3 @@ def _write(descriptor: int, data: bytes, offset: int, *, wait: bool = True) -> N
         done += os.pwrite(descriptor, data[done:], offset + done)
     if wait:
         os.fdatasync(descriptor)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

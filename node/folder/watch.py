@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, Self
 from node.folder.endings import Failure
 from node.folder.manifest import read_json
 from node.folder.plain import plain
-from node.folder.whole import write_whole
+from node.folder.whole import write_document
 from node.untyped import Json
 
 
@@ -39,7 +38,7 @@ class Watch:
 
 def write_watch(folder: Path, watch: Watch) -> None:
     """Write ``watch.json`` into the run's ``folder``, whole or not at all."""
-    write_whole(folder / "watch.json", (json.dumps(watch.to_json(), indent=1, allow_nan=False) + "\n").encode(), 0o644)
+    write_document(folder / "watch.json", watch.to_json(), 0o644)
 
 
 def read_watch(folder: Path) -> Watch | None:

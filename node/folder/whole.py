@@ -9,6 +9,7 @@ Rules that hold here:
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -32,9 +33,14 @@ def write_whole(path: Path, data: bytes, mode: int = 0o600, *, synced: bool = Fa
         _write(part, data, mode, synced=synced)
         part.replace(path)
         if synced:
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
     except OSError as error:
         raise _named(error, path, part) from error
+
+
+def write_document(path: Path, document: object, mode: int = 0o600) -> None:
+    """Write a JSON document as `write_whole` does; raises ValueError for NaN and infinity, which JSON has not."""
+    write_whole(path, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode(), mode)
 
 
 def write_new(path: Path, data: bytes) -> None:
@@ -115,7 +121,7 @@ def _write(path: Path, data: bytes, mode: int, *, synced: bool = False) -> None:
             os.fsync(file.fileno())
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Wait until the names in a folder are on the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

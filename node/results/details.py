@@ -5,7 +5,6 @@ Computed from local data: not covered by epsilon.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, Self
 from node.folder.dealing import EarlierRun, Together
 from node.folder.manifest import read_whole
 from node.folder.plain import plain
-from node.folder.whole import write_whole
+from node.folder.whole import write_document
 from node.results.results import Summary
 from node.untyped import Json
 
@@ -140,7 +139,7 @@ class Details:
 
 def write_details(folder: Path, details: Details) -> None:
     """Write ``details.json`` into the run's ``folder``, mode 0600, whole or not at all."""
-    write_whole(folder / "details.json", (json.dumps(details.to_json(), indent=1, allow_nan=False) + "\n").encode())
+    write_document(folder / "details.json", details.to_json())
 
 
 def read_details(folder: Path) -> Details:

@@ -7,7 +7,6 @@ Rules that hold here:
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TypedDict
@@ -21,7 +20,7 @@ from coordinator_free.release import FloatArray
 from node.folder.manifest import read_manifest
 from node.folder.run import read_final
 from node.folder.shard import Rows, read_rows, setting
-from node.folder.whole import write_whole
+from node.folder.whole import write_document
 from node.places import shard_path
 from node.plug_ins import exit_status_of
 from node.processes import end_with_parent, keep_private
@@ -70,7 +69,7 @@ def score_host(folder: Path) -> HostScores:
         "optimum_gap": None,
         "null_because": "pooled and optimum_gap need the rows of all hosts, which no place has",
     }
-    write_whole(folder / SCORES, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
+    write_document(folder / SCORES, document)
     return document
 
 

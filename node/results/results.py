@@ -7,7 +7,6 @@ Rules that hold here:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from node.folder.endings import Failure
 from node.folder.manifest import Metric, read_whole
 from node.folder.plain import plain
 from node.folder.spending import SpentEpsilon
-from node.folder.whole import write_whole
+from node.folder.whole import write_document
 from node.untyped import Json
 
 if TYPE_CHECKING:
@@ -239,7 +238,7 @@ KINDS = ("alone", "together", "released_average", "finish", "pooled")
 
 def write_results(folder: Path, results: Results) -> None:
     """Write ``results.json`` into the run's ``folder``, mode 0600, whole or not at all."""
-    write_whole(folder / "results.json", (json.dumps(results.to_json(), indent=1, allow_nan=False) + "\n").encode())
+    write_document(folder / "results.json", results.to_json())
 
 
 def read_results(folder: Path) -> Results:

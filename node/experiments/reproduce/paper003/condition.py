@@ -21,12 +21,9 @@ from node.experiments.charts import Panel, Series
 from node.experiments.reproduce.figure import OPEN, TRULY, Figure, Reproduction, Request, Row, Setting
 from node.experiments.reproduce.paper003.runs import check_rows
 from node.experiments.reproduce.paper003.settings import (
-    BUNDLED,
     CLIP,
     DELTA,
-    NEEDS,
-    READS,
-    RUNS,
+    figure_003,
     sources,
     start_of,
     table,
@@ -210,15 +207,11 @@ def _panels(found: dict[tuple[Any, ...], list[_Seen]]) -> list[Panel]:
     return made
 
 
-FIGURE = Figure(
+FIGURE = figure_003(
     "paper003/condition",
     "Definition 2 and Theorem 3: losses with the Polyak-Lojasiewicz condition and without",
     "no experiment: the condition is assumed, and said to follow from convexity",
     _settings,
     _reduce,
-    runs=RUNS,
-    data=NEEDS,
-    bundled=BUNDLED,
-    reads=READS,
     small=("data.agents=4", "clock.updates=20"),
 )

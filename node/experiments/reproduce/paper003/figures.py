@@ -22,14 +22,11 @@ from node.experiments.reproduce.figure import OPEN, PUBLISHED, Figure, Reproduct
 from node.experiments.reproduce.paper003.findings import findings
 from node.experiments.reproduce.paper003.runs import ALONE, CENTRAL, MAJORITY, PATHAK, POOLED, RANDOM, places
 from node.experiments.reproduce.paper003.settings import (
-    BUNDLED,
     CONVEXITY,
     DELTA,
-    NEEDS,
     RANDOM_ROUNDS,
-    READS,
-    RUNS,
     STEPS,
+    figure_003,
     settings,
     table,
 )
@@ -132,16 +129,12 @@ def _over_unevenness(request: Request, *, parties: int, epsilon: float) -> list[
 
 
 def _figure(number: int, title: str, paper: str, plan: Plan, **reduced: Any) -> Figure:
-    return Figure(
+    return figure_003(
         f"paper003/figure{number}",
         title,
         paper,
         plan,
         partial(_reduce, **reduced),
-        runs=RUNS,
-        data=NEEDS,
-        bundled=BUNDLED,
-        reads=READS,
         small=("data.agents=4",),
     )
 

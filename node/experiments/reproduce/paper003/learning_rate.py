@@ -26,13 +26,10 @@ from node.experiments.charts import Panel, Series
 from node.experiments.reproduce.figure import PUBLISHED, TRULY, Figure, Reproduction, Request, Row, Setting
 from node.experiments.reproduce.paper003.runs import check_rows, spread
 from node.experiments.reproduce.paper003.settings import (
-    BUNDLED,
     DELTA,
     METHODS,
-    NEEDS,
-    READS,
-    RUNS,
     WEIGHTED,
+    figure_003,
     sources,
     start_of,
     table,
@@ -160,15 +157,11 @@ def _panel(source: str, tried: dict[tuple[Any, ...], dict[float, FloatArray]], r
     return Panel("Accuracy over the rate", below, "learning rate", lines, x_log=True)
 
 
-FIGURE = Figure(
+FIGURE = figure_003(
     "paper003/learning-rate",
     "the learning rate by validation, with and without accounting for the choice",
     "chosen by cross-validation from 0.01, 0.05, 0.1, 0.5 and 1; what that costs is not mentioned",
     _settings,
     _reduce,
-    runs=RUNS,
-    data=NEEDS,
-    bundled=BUNDLED,
-    reads=READS,
     small=("data.agents=4",),
 )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from node.data import kddcup99
-from node.experiments.reproduce.figure import OWN_SOURCES, PUBLISHED, TRULY, FigureError, Request, Row, Setting
+from node.experiments.reproduce.figure import OWN_SOURCES, PUBLISHED, TRULY, Figure, FigureError, Request, Row, Setting
 from node.untyped import Changes, Tree
 
 DELTA = 1e-3
@@ -21,11 +22,15 @@ STEPS, CLIP, REGULARISATION, CONVEXITY = 1000, 1.0, 0.01, 0.1
 RANDOM_ROUNDS, FEW_ROUNDS = 300_000, 2_000
 """Of the descent on random records at most, and in the small form; it is printed with n^2, which large data sets do not
 finish."""
-NEEDS = (
-    "the folder of KDDCup99, Adult, Bank, the breast cancer or the credit card data, or one that holds their folders "
-    "kddcup99, adult, bank, breast-cancer, credit-card"
+figure_003 = partial(
+    Figure,
+    runs=RUNS,
+    data="the folder of KDDCup99, Adult, Bank, the breast cancer or the credit card data, or one that holds their "
+    "folders kddcup99, adult, bank, breast-cancer, credit-card",
+    bundled="breast-cancer",
+    reads=("data.path", "data.source"),
 )
-BUNDLED, READS = "breast-cancer", ("data.path", "data.source")
+"""A figure, with what all of them have in common."""
 
 
 @dataclass(frozen=True)
