@@ -28,7 +28,7 @@ from node.dealing.plan import multipliers
 from node.dealing.preparation import Preparation, prepare
 from node.dealing.proposal import Proposal, propose
 from node.dealing.reservation import spent_before
-from node.folder.dealing import EarlierRun, Together
+from node.folder.dealing_note import EarlierRun, Together
 from node.folder.profiles import is_learned
 from node.folder.shard import setting
 

@@ -29,7 +29,7 @@ from node.data.dealt import Dealt
 from node.data.records import Digested
 from node.dealing.preparation import Preparation
 from node.dealing.rows import deal_data
-from node.folder.dealing import DealingNote, Together, registry_of, write_dealing_note
+from node.folder.dealing_note import DealingNote, Together, registry_of, write_dealing_note
 from node.folder.earlier_runs import Before, before, unregistered
 from node.folder.ledger import LedgerFile
 from node.folder.manifest import read_manifest

@@ -45,6 +45,7 @@ from node.experiments.promises import false_promise
 from node.experiments.trial import TrialError, agents_in_twin, prepared_for_twin, transcript_of
 from node.experiments.tune import selected, validation
 from node.folder.profiles import is_learned
+from node.untyped import Changes, Json
 
 DELTA_SHARE: Final = 0.1
 """Of privacy.delta: the rest is left for the runs on the same records."""
@@ -61,7 +62,7 @@ class Selected:
     Both are None where no trial was made: the configuration stays as it is.
     """
 
-    chosen: dict[str, Any]
+    chosen: Changes
     score: float | None
     noise: float
     metric: str
@@ -73,7 +74,7 @@ class Selected:
     delta: float
     record: str
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         """Plain values."""
         return asdict(self)
 

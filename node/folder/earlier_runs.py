@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from coordinator_free.privacy.accounting import total
 from coordinator_free.privacy.parameters import zcdp
-from node.folder.dealing import EarlierRun, Together, data_digest_of, registry_of
+from node.folder.dealing_note import EarlierRun, Together, data_digest_of, registry_of
 from node.folder.registry import COVERED, Costs, Digests, Entry, Part, at_delta, mechanisms_of, settled
 
 MOST_EXACT = 32

@@ -35,7 +35,7 @@ from coordinator_free.privacy.mechanism import Mechanism, MechanismError
 from coordinator_free.privacy.objective_perturbation import ObjectivePerturbation
 from coordinator_free.privacy.windows import Window, within
 from node.folder.counted import read_counted
-from node.folder.dealing import registry_of
+from node.folder.dealing_note import registry_of
 from node.folder.ledger import LedgerFile
 from node.folder.manifest import RunFolderError, read_manifest
 from node.folder.profiles import charged_as

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-from node.folder.dealing import EarlierRun, Together
+from node.folder.dealing_note import EarlierRun, Together
 from node.folder.manifest import read_whole
 from node.folder.plain import plain
 from node.folder.whole import write_document

@@ -15,7 +15,7 @@ from coordinator_free.theory.staleness import Staleness
 from node.drawing import floats
 from node.faults.log import Fault, read_faults
 from node.folder.counted import Counted
-from node.folder.dealing import read_dealing_note
+from node.folder.dealing_note import read_dealing_note
 from node.folder.endings import failures_of
 from node.folder.run import RunFolder
 from node.folder.shard import setting

@@ -20,6 +20,7 @@ from node.places import agent_name
 from node.traffic.documents import Row
 from node.traffic.export import row
 from node.traffic.format import Checkpoint, Event, Frame
+from node.untyped import Json
 
 Properties = Mapping[str, Mapping[str, object]]
 """Properties of a JSON Schema."""
@@ -92,7 +93,7 @@ class _Seen:
         self._newest: dict[int, int] = {}
         self._indices: dict[int, set[int]] = {}
 
-    def numbers(self, sender: int, release: Row) -> dict[str, Any]:
+    def numbers(self, sender: int, release: Row) -> Json:
         """Numbers to plot: the vector's norm, and the mean age of the releases that were used, in releases."""
         index = release["index"]
         ages = [max(0, self._newest.get(j, k) - k) for j, k in release["used"] if j != sender]

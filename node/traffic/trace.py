@@ -14,13 +14,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from node.folder.whole import new_file
 from node.places import agent_name
 from node.traffic.documents import Row
 from node.traffic.export import row
 from node.traffic.format import Checkpoint, Event, Frame
+from node.untyped import Json
 
 _MICRO: Final = 1e-3
 """Microseconds in a nanosecond."""
@@ -63,7 +64,7 @@ class _Trace:
         """When each release was first received, in microseconds."""
         self._releases = self._flows = 0
 
-    def events(self, items: Iterable[Frame | Checkpoint | Event]) -> Iterator[dict[str, Any]]:
+    def events(self, items: Iterable[Frame | Checkpoint | Event]) -> Iterator[Json]:
         """Events in the order of the log."""
         yield {"ph": "M", "name": "process_name", "pid": _RUN, "args": {"name": "run"}}
         yield _named(_EVENTS, "events of the run", -1)
@@ -79,7 +80,7 @@ class _Trace:
             else:
                 yield from self._frame(at, row(item))
 
-    def _frame(self, at: float, fields: Row) -> Iterator[dict[str, Any]]:
+    def _frame(self, at: float, fields: Row) -> Iterator[Json]:
         if "refused" in fields:
             place = {"pid": _RUN, "tid": _EVENTS, "ts": at}
             yield {"ph": "i", "s": "t", "name": f"no message: {fields['refused']}", **place}
@@ -104,7 +105,7 @@ class _Trace:
         yield from self._arrows(sender, at, fields["used"])
         yield {"ph": "C", "name": "releases", "pid": _RUN, "ts": at, "args": {"releases": self._releases}}
 
-    def _arrows(self, sender: int, at: float, used: Iterable[Sequence[int]]) -> Iterator[dict[str, Any]]:
+    def _arrows(self, sender: int, at: float, used: Iterable[Sequence[int]]) -> Iterator[Json]:
         """An arrow from each release that was used, if the eavesdropper received it before."""
         for j, k in used:
             began = self._at.get((j, k))
@@ -116,5 +117,5 @@ class _Trace:
             yield {"ph": "f", "bp": "e", **arrow, "tid": _FIRST_AGENT + sender, "ts": at}
 
 
-def _named(track: int, name: str, order: int) -> dict[str, Any]:
+def _named(track: int, name: str, order: int) -> Json:
     return {"ph": "M", "name": "thread_name", "pid": _RUN, "tid": track, "args": {"name": name, "order": order}}
