@@ -67,9 +67,9 @@ def audit(
         For options that the run does not allow; and what `read_recording` raises.
     """
     if trials < 2:
-        raise AuditError(f"--trials {trials}: at least 2")
+        raise AuditError(f"--trials {trials}: accepted is 2 or more")
     if not 0.5 < confidence < 1.0:
-        raise AuditError(f"--confidence {confidence:g}: above 0.5 and below 1")
+        raise AuditError(f"--confidence {confidence:g}: accepted is above 0.5 and below 1")
     own = secret or os.urandom(32)
     evidence = gather(read_recording(folder), own)
     if observer is not None:

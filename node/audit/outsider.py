@@ -122,7 +122,7 @@ def audit_log(logs: Sequence[Path], coins: Path, *, confidence: float = 0.95) ->
         For logs without canaries, coins of another run, or numbers out of range; and what the readers raise.
     """
     if not 0.5 < confidence < 1.0:
-        raise AuditError(f"--confidence {confidence:g}: above 0.5 and below 1")
+        raise AuditError(f"--confidence {confidence:g}: accepted is above 0.5 and below 1")
     readers = [TrafficLogReader(path) for path in logs]
     planted, flipped = _planted(readers[0]), read_coins(coins)
     _check_coins(planted, flipped, coins)

@@ -47,7 +47,8 @@ def warnings_of(
         true = truth(configuration.privacy.epsilon or 0.0, configuration.privacy.delta or 0.0, records.tolist())
         found.append(
             f'privacy.observer = "as_published": the claimed epsilon {true.claimed:g} is false; it is '
-            f"{true.releases:.3g} for who sees each agent's releases, and {true.sum:.3g} for who sees only their sum"
+            f"{true.releases:.3g} towards an observer of each agent's releases, and {true.sum:.3g} towards one of "
+            "their sum alone"
         )
     if configuration.private and configuration.privacy.observer == "sum" and configuration.privacy.colluders == 0:
         from coordinator_free.privacy.analytic_gaussian import gaussian_mu

@@ -19,8 +19,8 @@ before there were starts.
 
 Rules that hold here:
 - `LedgerFile.reserve` returns only after its line is on the disk. If writing fails, the ledger refuses everything from
-  then on. A further charge without a mechanism is only written: a run's first one says what there is to say, that the
-  records are exposed, or that nothing of them is in what is said.
+  then on. A further charge without a mechanism is only written: a run's first one tells already that the
+  records are exposed, or that nothing of them is in the releases.
 - One process holds a ledger at a time.
 - A last line that is torn or damaged counts as charged for everything that it could have covered. Any other damage is
   an error.
@@ -140,7 +140,7 @@ class LedgerFile:
     def read(cls, path: Path, shard_digest: str | None) -> LedgerFile:
         """The ledger as it stands, for an auditor: not held, so that it may be read while its agent speaks.
 
-        Nothing can be charged to it. Raises `LedgerError` like `open`; where ``shard_digest`` is None, whoever's it is.
+        Nothing can be charged to it. Raises `LedgerError` like `open`; where ``shard_digest`` is None, of any shard.
         """
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -206,7 +206,7 @@ class LedgerFile:
         beside: Line = extra or {}
         run = beside.get("run", "")
         if self._broken:
-            raise LedgerError(f"ledger {self._path}: an earlier charge could not be written; nothing more is said")
+            raise LedgerError(f"ledger {self._path}: an earlier charge could not be written; nothing more is released")
         self._settle(run)
         self.ledger.check(run, first, last, mechanism, _account)
         self._write_plan(run)
@@ -221,7 +221,7 @@ class LedgerFile:
         """
         run = extra["run"]
         if self._broken:
-            raise LedgerError(f"ledger {self._path}: an earlier charge could not be written; nothing more is said")
+            raise LedgerError(f"ledger {self._path}: an earlier charge could not be written; nothing more is released")
         if self.ledger.charged(run, index) is None:
             raise LedgerError(f"ledger {self._path}: index {index} is not charged, so nothing is kept of it")
         self._write_line({"again": index, **extra})
@@ -278,7 +278,7 @@ class LedgerFile:
         except OSError as error:
             self._broken = True
             raise LedgerError(
-                f"ledger {self._path} cannot be written: {error.strerror}; nothing more is said"
+                f"ledger {self._path} cannot be written: {error.strerror}; nothing more is released"
             ) from error
         self._end, self._crc = self._end + len(line), crc
 

@@ -276,7 +276,7 @@ def test_findings_exit_with_1(private, capsys):
         (["--agent", "8"], "--agent 8: the run has agents 0 to 7"),
         (["--agent", "0", "--record", "999"], "--record 999"),
         (["--record", "best"], "--record best: accepted are worst"),
-        (["--trials", "1"], "--trials 1: at least 2"),
+        (["--trials", "1"], "--trials 1: accepted is 2 or more"),
         (["--confidence", "1"], "--confidence 1"),
     ],
 )
@@ -370,7 +370,7 @@ def test_a_published_claim_is_refuted_by_the_attack_and_an_honest_one_is_not(tmp
     refuted, honest = shown["as_published"], shown["releases"]
     assert 0.5 < refuted.agents[0].attacked < 3.03
     assert [line for line in refuted.findings if "attacked" in line and "exceeds accounted 0.25" in line]
-    assert any("3.03 for who sees each agent's releases" in note for note in refuted.notes)
+    assert any("3.03 towards an observer of each agent's releases" in note for note in refuted.notes)
     assert honest.ok, honest.findings
     assert honest.agents[0].attacked <= 0.25
 

@@ -151,10 +151,10 @@ def test_a_failed_write_silences_and_counts_as_charged(
     with admitted(path) as ledger:
         ledger.reserve(0, 4, TENTH, extra={"run": "a"})
         monkeypatch.setattr(ledger_file.os, "pwrite", failing)
-        with pytest.raises(LedgerError, match="nothing more is said"):
+        with pytest.raises(LedgerError, match="nothing more is released"):
             ledger.reserve(5, 9, TENTH, extra={"run": "a"})
         monkeypatch.setattr(ledger_file.os, "pwrite", real)
-        with pytest.raises(LedgerError, match="nothing more is said"):
+        with pytest.raises(LedgerError, match="nothing more is released"):
             ledger.reserve(5, 9, TENTH, extra={"run": "a"})
     assert charged(path) == (10 if after else 5)
     with admitted(path) as ledger:
@@ -170,7 +170,7 @@ def test_a_failed_sync_silences(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(LedgerError, match="Input/output error"):
             ledger.reserve(0, 4, TENTH, extra={"run": "a"})
         monkeypatch.undo()
-        with pytest.raises(LedgerError, match="nothing more is said"):
+        with pytest.raises(LedgerError, match="nothing more is released"):
             ledger.reserve(0, 4, TENTH, extra={"run": "a"})
 
 
