@@ -143,7 +143,7 @@ class RayRun:
         RunFailure
             If a node has no place, or does not answer.
         """
-        answers = cluster.ask(self._actors, "meet", seconds=cluster.PLACING)
+        answers: dict[str, Met] = cluster.ask(self._actors, "meet", seconds=cluster.PLACING)
         missing = sorted(self.hosts.keys() - answers.keys())
         if missing:
             where = ", ".join(f"{name} at {self.hosts[name]}" for name in missing)

@@ -26,14 +26,13 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from node.configuration.reading import load_dealt
-from node.folder.build import build
+from node.folder.build import Build, build
 from node.folder.endings import failures_of
 from node.folder.hosts import checked_name, read_hosts
 from node.folder.manifest import read_manifest
@@ -63,7 +62,7 @@ class Met:
     """What a node answers first: its public key, its build, and whether the part is there already."""
 
     key: str
-    build: Mapping[str, Any]
+    build: Build
     holds: bool
 
 
