@@ -6,9 +6,9 @@
     y_k ~ exp(-loss(theta; x_k, .))        its records
 
 How large g, t, s and the labels' noise are is decided by the agent's own records: the model is the average over a grid
-of them. Each point of the grid is weighted by the probability of each record given the others (leave-one-out) and by
-that of z. One more candidate is what the agent learns alone. Its weight before any record is the share of noise in z:
-the less was received, the more it counts.
+of them. Each point of the grid is weighted by the marginal likelihood of the records and of z, and by how much of the
+labels the features would explain. Of that average and of what the agent learns alone the result is a mean, in which
+the latter counts with the square of the share of noise in z: the less was received, the more it counts.
 
 Rules that hold here:
 - The result depends on the real records. It is not covered by epsilon and must never be released.
@@ -16,9 +16,8 @@ Rules that hold here:
   which directions a descent has not yet converged, and in which noise adds up.
 - All scales are in units of the records, so that other units of labels or features give the same predictions.
 
-Leave-one-out: exact for the squared loss (Rasmussen and Williams 2006, Eq. 5.10 to 5.12), to second order for other
-convex losses, whose sum is taken for a negative log-likelihood (Laplace's approximation). The marginal likelihood
-(ibid., Eq. 2.30) would judge a wide prior by how it predicts the first records, and so trusts narrow ones too much.
+Marginal likelihood: exact for the squared loss (Rasmussen and Williams 2006, Eq. 2.30 and 5.8), by Laplace's approximation
+for other convex losses (ibid., Eq. 5.20), whose sum is taken for a negative log-likelihood.
 """
 
 from __future__ import annotations
@@ -52,8 +51,10 @@ UNSURE = 0.25
 """How sure the undoing of an early stop is: where a share b of c arrived, (1 - b) c is known up to this variance."""
 PRIOR_RECORDS = 10.0
 """With how many records of equal curvature in all directions the own ones are mixed."""
-_LEAST = 1e-9
-"""Of what a record leaves open once it has been fitted."""
+EXPLAINED = 2.0
+"""A prior under which predictions are smaller than the labels, g + t < 1, counts with this power of g + t. A few records
+cannot tell small models with much noise from large ones with little; where agents have nothing in common, the common
+part is small too, and the former would be taken for the truth too often."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,16 @@ def curvature(problem: LocalProblem, at: FloatArray) -> FloatArray:
 
 
 class _Priors(NamedTuple):
-    """Candidate priors of the own model: means (c, p), Cholesky factors of covariances (c, p, p), log-weights (c,)."""
+    """Candidate priors of the own model."""
 
     means: FloatArray
+    """(c, p)."""
     factors: FloatArray
+    """Cholesky factors of the covariances, (c, p, p)."""
     weights: FloatArray
+    """Log-weights, (c,)."""
+    noisy: FloatArray
+    """Shares of noise in what was received, (c,)."""
 
 
 def around(problem: LocalProblem, received: Received, weight: float | None) -> FloatArray:
@@ -118,33 +124,27 @@ def own_part(problem: LocalProblem, received: Received) -> FloatArray:
     scales = _Scales.of(problem)
     priors = _priors(problem, received, scales)
     if isinstance(problem.loss, Squared):
-        found = [_exact(problem, *prior, scales.labels) for prior in zip(priors.means, priors.factors, strict=True)]
-        sizes = scales.weights
+        evidence, models = _exact(problem, priors, scales.labels)
+        evidence += scales.weights
     else:
-        found = [_approximate(problem, *prior) for prior in zip(priors.means, priors.factors, strict=True)]
-        sizes = np.zeros(1)
-    before = priors.weights - np.logaddexp.reduce(priors.weights)
-    logs = (before[:, None] + sizes + np.stack([one[0] for one in found])).reshape(-1)
-    models = np.concatenate([one[1] for one in found])
-    if problem.records and problem.regularisation > 0:
-        noisy = _noisy(received, scales.model)
-        alone, more = _alone(problem, scales)
-        logs = np.concatenate([logs + np.log1p(-noisy), alone + np.log(noisy)])
-        models = np.concatenate([models, more])
+        evidence, models = _approximate(problem, priors)
+    logs = priors.weights[:, None] + evidence
     weights = np.exp(logs - logs.max())
-    average: FloatArray = (weights / weights.sum()) @ models
-    return average
+    weights /= weights.sum()
+    average: FloatArray = np.tensordot(weights, models, axes=2)
+    if not problem.records or problem.regularisation <= 0.0:
+        return average
+    noise = float(weights.sum(axis=1) @ priors.noisy)
+    return average + noise**2 * (problem.minimiser() - average)
 
 
-def _noisy(received: Received, unit: float) -> float:
-    """The share of noise in what was received, from 0 to 1 without the ends; a half where it is not known.
+def _noisy(kept: FloatArray, noises: FloatArray, unit: float) -> FloatArray:
+    """The share of noise in what was received, for each of some (k, p) variances of the noise, shape (k,).
 
     Where a share b of c arrived, what was received holds b^2 of its variance: after a step or two that is little.
     """
-    if received.variance is None:
-        return 0.5
-    arrived = received.kept**2 * unit
-    return float(np.clip(np.mean(received.variance / (received.variance + arrived)), 1e-6, 1.0 - 1e-6))
+    shares: FloatArray = np.mean(noises / (noises + kept**2 * unit + np.finfo(float).tiny), axis=1)
+    return shares
 
 
 class _Scales(NamedTuple):
@@ -182,17 +182,22 @@ def _priors(problem: LocalProblem, received: Received, scales: _Scales) -> _Prio
     sizes = unit * np.array(COMMON)[:, None, None]
     spread = sizes * kept**2 + noises + sizes * (UNSURE * (1.0 - kept) ** 2 + 1e-6)
     gain = sizes * kept / spread
-    weights = -0.5 * (np.log(spread) + seen * seen / spread).sum(axis=-1).reshape(-1)
+    weights = -0.5 * (np.log(spread) + seen * seen / spread).sum(axis=-1)
     left = (sizes * (1.0 - gain * kept)).reshape(-1, len(seen))
     common = (basis * left[:, None, :]) @ basis.T
-    own = _own_covariances(problem, scales)
+    own, sizes_of_own = _own_covariances(problem, scales)
     covariances = (common[:, None] + own).reshape(-1, *common.shape[1:])
-    means = np.repeat((gain * seen).reshape(-1, len(seen)) @ basis.T, len(own), axis=0)
-    return _Priors(means, np.asarray(np.linalg.cholesky(covariances), dtype=np.float64), np.repeat(weights, len(own)))
+    explained = np.array(COMMON)[:, None, None] + sizes_of_own
+    return _Priors(
+        np.repeat((gain * seen).reshape(-1, len(seen)) @ basis.T, len(own), axis=0),
+        np.asarray(np.linalg.cholesky(covariances), dtype=np.float64),
+        (weights[:, :, None] + EXPLAINED * np.log(np.minimum(explained, 1.0))).reshape(-1),
+        np.tile(np.repeat(_noisy(kept, noises, unit), len(own)), len(COMMON)),
+    )
 
 
-def _own_covariances(problem: LocalProblem, scales: _Scales) -> FloatArray:
-    """t I + s J for each t and s, shape (k, p, p)."""
+def _own_covariances(problem: LocalProblem, scales: _Scales) -> tuple[FloatArray, FloatArray]:
+    """t I + s J for each t and s, shape (k, p, p), and the values of t, shape (k,)."""
     same = np.zeros(problem.dimension)
     if problem.records > 1:
         same[(np.ptp(problem.x, axis=0) == 0.0) & (problem.x[0] != 0.0)] = 1.0
@@ -200,64 +205,35 @@ def _own_covariances(problem: LocalProblem, scales: _Scales) -> FloatArray:
     even = np.eye(problem.dimension) * scales.model
     constant = np.diag(same) * (scales.size / square)
     shares = CONSTANT if same.any() else (0.0,)
-    return np.stack([(t + 1e-9) * even + s * constant for t in OWN for s in shares])
+    covariances = np.stack([(t + 1e-9) * even + s * constant for t in OWN for s in shares])
+    return covariances, np.repeat(OWN, len(shares))
 
 
-def _alone(problem: LocalProblem, scales: _Scales) -> tuple[FloatArray, FloatArray]:
-    """Log-weights (s,) and models (s, p): the agent's own minimiser, for each variance of the labels' noise."""
-    total, nothing = problem.records * problem.regularisation, np.zeros(problem.dimension)
-    even = np.eye(problem.dimension)
-    if not isinstance(problem.loss, Squared):
-        return _approximate(problem, nothing, even * np.sqrt(0.5 / total))
-    labels = scales.labels[:, None]
-    found = [_exact(problem, nothing, even * np.sqrt(label[0] / total), label) for label in labels]
-    return np.concatenate([one[0] for one in found]) + scales.weights, np.concatenate([one[1] for one in found])
+def _exact(problem: LocalProblem, priors: _Priors, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Log-evidences (c, s) and models (c, s, p) of c priors, for each of s variances of the labels' noise."""
+    x, factors = problem.x, priors.factors
+    rest = problem.y - priors.means @ x.T
+    values, vectors = np.linalg.eigh(np.swapaxes(factors, 1, 2) @ (x.T @ x) @ factors)
+    np.maximum(values, 0.0, out=values)
+    along = np.einsum("cji,cj->ci", factors @ vectors, rest @ x)
+    solved = along[:, None, :] / (values[:, None, :] + noise[:, None])
+    missed = (np.square(rest).sum(axis=1)[:, None] - (along[:, None, :] * solved).sum(axis=-1)) / noise
+    spread = problem.records * np.log(noise) + np.log1p(values[:, None, :] / noise[:, None]).sum(axis=-1)
+    return -0.5 * (spread + missed), priors.means[:, None, :] + solved @ np.swapaxes(factors @ vectors, 1, 2)
 
 
-def _exact(
-    problem: LocalProblem, mean: FloatArray, factor: FloatArray, noise: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Log-predictions (s,) and models (s, p) under one prior, for each of s variances of the labels' noise.
-
-    With K = X F F^T X^T + noise I and a = K^-1 (y - X mean), record k is predicted from the others with the residual
-    a_k / (K^-1)_kk and the variance 1 / (K^-1)_kk.
-    """
-    scaled, rest = problem.x @ factor, problem.y - problem.x @ mean
-    if len(rest) < len(mean):  # the smaller of the two systems
-        values, vectors = np.linalg.eigh(scaled @ scaled.T)
-        shrunk = 1.0 / (np.maximum(values, 0.0) + noise[:, None])
-        solved, inverse = (shrunk * (vectors.T @ rest)) @ vectors.T, shrunk @ np.square(vectors).T
-        steps = solved @ scaled
-    else:
-        values, vectors = np.linalg.eigh(scaled.T @ scaled)
-        turned = scaled @ vectors
-        shrunk = 1.0 / (np.maximum(values, 0.0) + noise[:, None])
-        along = shrunk * (rest @ turned)
-        solved = (rest - along @ turned.T) / noise[:, None]
-        inverse = np.maximum(1.0 - shrunk @ np.square(turned).T, _LEAST) / noise[:, None]
-        steps = along @ vectors.T
-    return 0.5 * (np.log(inverse) - np.square(solved) / inverse).sum(axis=1), mean + steps @ factor.T
-
-
-def _approximate(problem: LocalProblem, mean: FloatArray, factor: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Log-prediction (1,) and mode (1, p) under one prior.
-
-    Without record k the prediction of it is normal, to second order: the posterior with its slope g and curvature w
-    taken out. With its variance v in the posterior, its own likelihood is there, to second order,
-    exp(-loss) sqrt(1 - v w) exp(-v g^2 / (2 (1 - v w))). For the squared loss this is exact.
-    """
+def _approximate(problem: LocalProblem, priors: _Priors) -> tuple[FloatArray, FloatArray]:
+    """Log-evidences (c, 1) and modes (c, 1, p) of c priors."""
     from coordinator_free.problem.solver import LocalSolver
 
-    records = float(problem.records)
-    scaled = LocalProblem(problem.x @ factor, problem.y, problem.loss, 0.0)
-    centre = np.asarray(np.linalg.solve(factor, mean), dtype=np.float64)
-    if not problem.records:
-        return np.zeros(1), mean[None]
-    mode = LocalSolver(scaled, records).minimise(1.0, -centre, centre)
-    bent = records * scaled.hessian(mode)
-    bent[np.diag_indices(len(mode))] += 1.0
-    variances = np.einsum("kp,kp->k", scaled.x, np.linalg.solve(bent, scaled.x.T).T)
-    left = np.maximum(1.0 - variances * problem.loss.curvatures(mode, scaled.x, scaled.y), _LEAST)
-    slopes = problem.loss.derivatives(mode, scaled.x, scaled.y)
-    lost = problem.loss.values(mode, scaled.x, scaled.y) + 0.5 * variances * np.square(slopes) / left
-    return np.array([0.5 * np.log(left).sum() - lost.sum()]), (factor @ mode)[None]
+    records, evidences, modes = float(problem.records), [], []
+    for mean, factor in zip(priors.means, priors.factors, strict=True):
+        scaled = LocalProblem(problem.x @ factor, problem.y, problem.loss, 0.0)
+        centre = np.asarray(np.linalg.solve(factor, mean), dtype=np.float64)
+        mode = LocalSolver(scaled, records).minimise(1.0, -centre, centre) if problem.records else centre
+        bent = records * scaled.hessian(mode)
+        bent[np.diag_indices(len(mode))] += 1.0
+        step = mode - centre
+        evidences.append(-records * scaled.value(mode) - 0.5 * float(step @ step + np.linalg.slogdet(bent)[1]))
+        modes.append(factor @ mode)
+    return np.array(evidences)[:, None], np.array(modes)[:, None, :]

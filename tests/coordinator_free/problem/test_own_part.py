@@ -1,4 +1,4 @@
-"""The own part around a common one: records predicted from the others, and what it does in the limits."""
+"""The own part around a common one: exact evidence, its Laplace approximation, and what it does in the limits."""
 
 from __future__ import annotations
 
@@ -56,56 +56,71 @@ def received(mean: np.ndarray, variance: float) -> Received:
     return Received(mean, np.eye(len(mean)), np.ones(len(mean)), np.full(len(mean), variance))
 
 
+def one_prior(mean: np.ndarray, factor: np.ndarray) -> module._Priors:
+    return module._Priors(mean[None], factor[None], np.zeros(1), np.zeros(1))
+
+
 @pytest.mark.parametrize(("records", "dimension"), [(3, 5), (9, 4)])
-def test_each_record_of_the_squared_loss_is_predicted_from_the_others(records: int, dimension: int) -> None:
+def test_the_evidence_of_the_squared_loss_is_the_density_of_the_labels(records: int, dimension: int) -> None:
     problem, theta = regression(records, dimension)
     factor = np.tril(np.random.default_rng(1).normal(size=(dimension, dimension)))
     mean, variance, noise = theta + 0.1, factor @ factor.T, np.array([0.3, 0.9])
-    predicted, models = module._exact(problem, mean, factor, noise)
+    evidences, models = module._exact(problem, one_prior(mean, factor), noise)
     for k, level in enumerate(noise):
         covariance = problem.x @ variance @ problem.x.T + level * np.eye(records)
+        density = multivariate_normal(problem.x @ mean, covariance).logpdf(problem.y)
+        assert evidences[0, k] == pytest.approx(density + 0.5 * records * np.log(2.0 * np.pi), rel=1e-9)
         gain = variance @ problem.x.T @ np.linalg.inv(covariance)
-        np.testing.assert_allclose(models[k], mean + gain @ (problem.y - problem.x @ mean), rtol=1e-8)
-        together = multivariate_normal(problem.x @ mean, covariance)
-        density = 0.0
-        for out in range(records):
-            rest = [record for record in range(records) if record != out]
-            without = multivariate_normal(together.mean[rest], covariance[np.ix_(rest, rest)])
-            density += together.logpdf(problem.y) - without.logpdf(problem.y[rest])
-        assert predicted[k] == pytest.approx(density + 0.5 * records * np.log(2.0 * np.pi), rel=1e-9)
+        np.testing.assert_allclose(models[0, k], mean + gain @ (problem.y - problem.x @ mean), rtol=1e-8)
 
 
 def test_the_approximation_is_exact_where_the_loss_is_quadratic() -> None:
     problem, theta = regression(9, 4)
     other = LocalProblem(problem.x, problem.y, Halved(), 0.01)
-    factor = np.diag([0.3, 0.7, 1.0, 1.5]) + np.tril(np.full((4, 4), 0.1), -1)
-    predicted, model = module._approximate(other, theta - 0.2, factor)
-    exact, models = module._exact(problem, theta - 0.2, factor, np.array([0.5]))
-    assert predicted[0] == pytest.approx(exact[0] + 0.5 * 9 * np.log(0.5), rel=1e-9)
+    prior = one_prior(theta - 0.2, np.diag([0.3, 0.7, 1.0, 1.5]) + np.tril(np.full((4, 4), 0.1), -1))
+    evidence, model = module._approximate(other, prior)
+    exact, models = module._exact(problem, prior, np.array([0.5]))
+    assert evidence[0, 0] == pytest.approx(exact[0, 0] + 0.5 * 9 * np.log(0.5), rel=1e-9)
     np.testing.assert_allclose(model, models, rtol=1e-9)
 
 
 def test_the_approximation_is_close_for_classes() -> None:
-    """Against the posterior of one coordinate by quadrature, each record left out in turn."""
+    """Against the evidence of one coordinate by quadrature."""
     random = np.random.default_rng(3)
     x, y = random.normal(size=(12, 1)), np.where(random.random(12) < 0.6, 1.0, -1.0)
-    problem, grid = LocalProblem(x, y, LOGISTIC, 0.0), np.linspace(-12.0, 12.0, 4001)[:, None]
-    each = np.stack([LOGISTIC.values(theta, x, y) for theta in grid])
-    prior = -0.5 * np.square((grid[:, 0] - 0.3) / 0.8)
-    exact = sum(
-        np.logaddexp.reduce(prior - each.sum(axis=1)) - np.logaddexp.reduce(prior - np.delete(each, k, 1).sum(axis=1))
-        for k in range(12)
-    )
-    predicted, _ = module._approximate(problem, np.array([0.3]), np.array([[0.8]]))
-    assert predicted[0] == pytest.approx(exact, rel=0.02)
+    problem, grid = LocalProblem(x, y, LOGISTIC, 0.0), np.linspace(-12.0, 12.0, 4001)
+    each = np.array([-LOGISTIC.values(np.array([theta]), x, y).sum() for theta in grid])
+    prior = np.exp(-0.5 * np.square((grid - 0.3) / 0.8)) / (0.8 * np.sqrt(2.0 * np.pi))
+    exact = np.log(np.trapezoid(prior * np.exp(each), grid))
+    evidence, _ = module._approximate(problem, one_prior(np.array([0.3]), np.array([[0.8]])))
+    assert evidence[0, 0] == pytest.approx(exact, rel=0.02)
 
 
-def test_what_is_learned_alone_is_one_of_the_candidates() -> None:
-    problem, _ = regression(9, 4)
-    _, models = module._alone(problem, module._Scales.of(problem))
-    np.testing.assert_allclose(models, np.tile(problem.minimiser(), (len(models), 1)), rtol=1e-9)
-    own = LocalProblem(problem.x, np.sign(problem.y), LOGISTIC, 0.01)
-    np.testing.assert_allclose(module._alone(own, module._Scales.of(own))[1][0], own.minimiser(), rtol=1e-6)
+@pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
+def test_where_all_is_noise_the_agent_has_what_it_learns_alone(loss: Loss) -> None:
+    problem, theta = regression(9, 4)
+    problem = LocalProblem(problem.x, problem.y if loss is SQUARED else np.sign(problem.y), loss, 0.01)
+    np.testing.assert_allclose(own_part(problem, received(theta, 1e12)), problem.minimiser(), atol=1e-6)
+
+
+def test_what_is_learned_alone_counts_with_the_square_of_the_share_of_noise() -> None:
+    problem, theta = regression(9, 4)
+    unit = module._Scales.of(problem).model
+    heard = received(theta, unit)  # as much noise as a common part of usual size
+    without = own_part(LocalProblem(problem.x, problem.y, SQUARED, 0.0), heard)
+    np.testing.assert_allclose(own_part(problem, heard), 0.75 * without + 0.25 * problem.minimiser(), rtol=1e-9)
+
+
+def test_agents_with_nothing_in_common_keep_models_of_their_own() -> None:
+    """60 fixed draws: own models of usual size, and a common part that is zero and known exactly."""
+    own, alone = [], []
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        x, theta = random.uniform(-1.0, 1.0, size=(18, 7)), random.normal(size=7)
+        problem = LocalProblem(x, x @ theta + 0.7 * random.normal(size=18), SQUARED, 0.1 / 18)
+        own.append(np.square(own_part(problem, received(np.zeros(7), 1e-4)) - theta).sum())
+        alone.append(np.square(problem.minimiser() - theta).sum())
+    assert np.mean(own) < np.mean(alone)
 
 
 def test_a_precise_common_part_is_used_and_a_noisy_one_is_not() -> None:
@@ -118,11 +133,9 @@ def test_a_precise_common_part_is_used_and_a_noisy_one_is_not() -> None:
 
 def test_what_has_hardly_arrived_counts_as_noise() -> None:
     """After one step a tenth of the common part is there: noise of a tenth of its size is then as large as it."""
-    mean, unit = np.zeros(5), 4.0
-    early = Received(mean, np.eye(5), np.full(5, 0.1), np.full(5, 0.01 * unit))
-    assert module._noisy(early, unit) == pytest.approx(0.5)
-    nothing = Received(mean, np.eye(5), np.full(5, 1e-4), np.full(5, 0.01 * unit))
-    assert module._noisy(nothing, unit) > 0.999
+    noises, unit = np.full((1, 5), 0.04), 4.0
+    assert module._noisy(np.full(5, 0.1), noises, unit) == pytest.approx(0.5)
+    assert module._noisy(np.full(5, 1e-4), noises, unit) > 0.999
 
 
 def test_features_that_vary_little_inside_of_their_bounds_are_used() -> None:
