@@ -9,7 +9,7 @@ ridge" the best of one strength for all, chosen on the test records. Differences
 smaller RMSE and a larger accuracy are gains; beside them the 95% interval over seeds and, for RMSE, the share of people
 whose loss grows by more than 1%.
 
-The descent is that of the agents, average by average, without the messages that spread them.
+The descent is that of the agents, average by average, without messages; each average gets its noise at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ import twin_runs
 
 from coordinator_free.agent import Agent
 from coordinator_free.agents.averages.gradient_descent import GradientDescent
-from coordinator_free.privacy.noise import Stream
 from coordinator_free.problem.baselines import alone, best_alone, scores
 from coordinator_free.problem.losses import loss
 from coordinator_free.release import FloatArray
@@ -150,22 +149,22 @@ def written(name: str, folder: Path, seed: int) -> dict[str, Any]:
     return data
 
 
-def descended(agents: list[Agent]) -> None:
-    """Let the agents take all steps, each average made in one place as a flood or a masked sum makes it."""
+def descended(agents: list[Agent], seed: int) -> None:
+    """Let the agents take all steps.
+
+    All clipped gradients of a step are computed at once, and its average gets noise of the deviation that the noise of
+    all agents has together: what a flood or a masked sum would make of the agents' contributions.
+    """
     party = [agent for agent in agents if isinstance(agent, GradientDescent)]
-    masked = party[0]._kind == "masked-sum"
-    for stage in range(party[0].stages(party[0]._setting.updates)):
-        vectors = []
-        for agent in party:
-            if masked:  # the agent's part of the sum, with its part of the noise; masks cancel to the last bit
-                vectors.append(agent._hidden(stage))
-                continue
-            value, noise = agent._contribution(stage)
-            if noise is not None:
-                noise = agent._mechanism(stage, agent._moved.at(agent._iterate))
-                value = noise.perturb(value, Stream(agent._secret(stage), stage))
-            vectors.append(value)
-        average = np.sum(vectors, axis=0) if masked else party[0]._shares @ np.stack(vectors)
+    first, random = party[0], np.random.default_rng([seed, 7])
+    x = np.concatenate([agent._problem.x for agent in party])
+    y = np.concatenate([agent._problem.y for agent in party])
+    weights = np.repeat(first._shares / first._sizes, first._sizes)
+    lengths, clip = np.linalg.norm(x, axis=1), float(first._setting.clip or 0.0)
+    for stage in range(first.stages(first._setting.updates)):
+        slopes = first._problem.loss.derivatives(first._iterate, x, y)
+        slopes *= np.minimum(1.0, clip / np.maximum(np.abs(slopes) * lengths, 1e-300))
+        average = (weights * slopes) @ x + first._deviation(stage) * random.normal(size=x.shape[1])
         for agent in party:
             agent._apply(stage, average)
 
@@ -191,7 +190,7 @@ def measured(data: dict[str, Any], epsilons: list[float], seed: int) -> Iterator
         own = scores(alone(problems), tests, judge)
         ridge = scores(best_alone(problems, tests)[0], tests, judge)
         agents = twin_runs.agents_of(made)
-        descended(agents)
+        descended(agents, seed)
         models = np.stack([agent.finish() for agent in agents if isinstance(agent, GradientDescent)])
         found = scores(models, tests, judge)
         worse = np.nan if judge.larger_is_better else float(np.mean(found > 1.01 * own))

@@ -11,7 +11,7 @@ graph and noise. Differences are paired by seed and come with their 95% interval
 "worse" is the share of schools whose loss on held-out pupils grows by more than 1%, "surely" the share where it grows
 by more than twice its standard error over these pupils. Equal models would give 2.5%.
 
-The descent is that of the agents, average by average, without the messages that spread them.
+The descent is that of the agents, average by average, without messages; each average gets its noise at once.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _all(finishes: Sequence[FloatArray | None]) -> FloatArray:
 
 def _private(name: str, made: Preparation, others: FloatArray) -> dict[str, dict[str, float]]:
     agents = twin_runs.agents_of(made)
-    descended(agents)
+    descended(agents, made.seed)
     finishes = [agent.finish() for agent in agents]
     return {
         f"{name}: common part": judged(made, np.stack([agent.model for agent in agents]), others),

@@ -16,8 +16,8 @@ Rules that hold here:
   which directions a descent has not yet converged, and in which noise adds up.
 - All scales are in units of the records, so that other units of labels or features give the same predictions.
 
-Marginal likelihood: exact for the squared loss (Rasmussen and Williams 2006, Eq. 2.30 and 5.8), by Laplace's approximation
-for other convex losses (ibid., Eq. 5.20), whose sum is taken for a negative log-likelihood.
+Marginal likelihood: exact for the squared loss (Rasmussen and Williams 2006, Eq. 2.30 and 5.8), by Laplace's
+approximation for other convex losses (ibid., Eq. 5.20), whose sum is taken for a negative log-likelihood.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ UNSURE = 0.25
 PRIOR_RECORDS = 10.0
 """With how many records of equal curvature in all directions the own ones are mixed."""
 EXPLAINED = 2.0
-"""A prior under which predictions are smaller than the labels, g + t < 1, counts with this power of g + t. A few records
-cannot tell small models with much noise from large ones with little; where agents have nothing in common, the common
-part is small too, and the former would be taken for the truth too often."""
+"""A prior under which predictions are smaller than the labels, g + t < 1, counts with this power of g + t. A few
+records cannot tell small models with much noise from large ones with little. Where agents have nothing in common, the
+common part is small too, and the former would be taken for the truth too often."""
 
 
 @dataclass(frozen=True)
