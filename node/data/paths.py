@@ -22,7 +22,7 @@ def existing(path: str) -> Path:
     """The path, or DataError if nothing is there."""
     found = Path(path).expanduser()
     if not found.exists():
-        raise DataError(f"data.path: nothing at {found}")
+        raise DataError(f"data.path: nothing at {found}; accepted is a file or folder that is there")
     return found
 
 
