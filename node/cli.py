@@ -6,6 +6,7 @@ Exit status 0 only on success, 2 for bad input, 1 for a failed run, 130 when int
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import inspect
 import logging
@@ -99,6 +100,20 @@ def _common(
     """Agents learn together by sending noisy models to their neighbours, and an eavesdropper logs them."""
 
 
+def _needed(given: Sequence[str]) -> Sequence[str]:
+    """The commands whose modules the arguments need: importing all takes longer than most of them run."""
+    if given == ["--version"]:
+        return []
+    if not given or given[0].startswith("-"):
+        return COMMANDS
+    if given[0] not in COMMANDS:
+        near = difflib.get_close_matches(given[0], COMMANDS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "`sottovoce --help` lists them"
+        print(f"sottovoce: {given[0]!r} is no command; {hint}", file=sys.stderr)
+        raise SystemExit(2)
+    return [given[0]]
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """The ``sottovoce`` command. ``--debug`` anywhere shows tracebacks, ``--verbose`` what the launcher does."""
     keep_private()
@@ -107,9 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "--verbose" in given:
         logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s: %(message)s")
     given = [argument for argument in given if argument not in ("--debug", "--verbose")]
-    names = [given[0]] if given and given[0] in COMMANDS else COMMANDS
-    if given == ["--version"]:
-        names = []  # the version needs no command
+    names = _needed(given)
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")  # before numpy: sums must come out in one order everywhere
     find_here()

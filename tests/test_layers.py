@@ -89,10 +89,15 @@ def test_nothing_is_pickled() -> None:
     [
         ("import node.traffic.eavesdropper", ("scipy", "networkx", "pydantic", "asyncio")),
         ("import node.worlds.zygote; node.worlds.zygote.rehearse()", ("scipy", "networkx", "pydantic", "asyncio")),
+        ("import node.configuration.reading", ("scipy", "networkx", "asyncio")),
+        ("import node.cli", ("numpy", "pydantic", "asyncio")),
     ],
-    ids=["eavesdropper", "zygote"],
+    ids=["eavesdropper", "zygote", "configuration", "command line"],
 )
 def test_what_a_run_waits_for_imports_little(started: str, heavy: tuple[str, ...]) -> None:
-    """All wait for the eavesdropper, and every agent is a fork of the zygote, with the tables of all that is mapped."""
+    """All wait for the eavesdropper, and every agent is a fork of the zygote, with the tables of all that is mapped.
+
+    A user waits for a refusal: of a setting, of a command.
+    """
     code = f"import sys; {started}; sys.exit(any(name in sys.modules for name in {heavy}))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -13,11 +13,14 @@ Rules that hold here:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from coordinator_free.release import FloatArray
-from topology.network import Network
+
+if TYPE_CHECKING:
+    from topology.network import Network
 
 Schedule = list[list[int]]
 """The origin of the vector that agent i sends in step t: ``schedule[t][i]``."""

@@ -18,10 +18,11 @@ import numpy as np
 
 from coordinator_free.privacy.mechanism import GRID
 from coordinator_free.release import FloatArray
-from topology.network import Network
 
 if TYPE_CHECKING:
     from scipy import sparse
+
+    from topology.network import Network
 
 TOLERANCE: Final = 0.01
 """An average in which each vector counts within this part of its due is taken for right."""

@@ -21,12 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from coordinator_free.release import FloatArray
-from topology import distance
-from topology.network import Network
+
+if TYPE_CHECKING:
+    from topology.network import Network
 
 UP, DOWN = 0, 1
 """The two steps of a sum."""
@@ -39,6 +41,8 @@ def spanning(network: Network) -> list[int]:
 
     A parent is the lowest neighbour that is one hop nearer to the root.
     """
+    from topology import distance  # with scipy, which settings do without
+
     hops = distance.depths(network.weights, distance.centre(network.weights))
     return [
         next((j for j in network.neighbours(i) if hops[j] < hops[i]), ROOT) if hops[i] else ROOT

@@ -15,8 +15,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coordinator_free.privacy.analytic_gaussian import gaussian_epsilon, gaussian_mu
-
 OBSERVERS = ("releases", "sum", "as_published")
 
 
@@ -48,6 +46,8 @@ def composition(rounds: int, kept: float = 1.0) -> float:
 
 def noise_deviation(epsilon: float, delta: float, clip: float, records: int, rounds: int, kept: float = 1.0) -> float:
     """Deviation of the noise in each of T gradient steps, for a sensitivity of 2 clip / records."""
+    from coordinator_free.privacy.analytic_gaussian import gaussian_mu  # with scipy, which settings do without
+
     return composition(rounds, kept) * (2.0 * clip / records) / gaussian_mu(epsilon, delta)
 
 
@@ -65,6 +65,8 @@ def truth(epsilon: float, delta: float, sizes: Sequence[int]) -> Truth:
 
     Agent j's releases have the parameter mu n/n_j, the weighted sum has mu / sqrt(sum_j (n_j/n)^2).
     """
+    from coordinator_free.privacy.analytic_gaussian import gaussian_epsilon, gaussian_mu
+
     mu, total = gaussian_mu(epsilon, delta), float(sum(sizes))
     squares = sum((size / total) ** 2 for size in sizes)
     return Truth(
@@ -104,6 +106,8 @@ def epsilons_of_a_sum(mu: float, delta: float, agents: int, colluders: int, drop
     "colluders": as many agents as the run allows to pool what they know, which is the promise. Where more parts are
     known than there are, infinity.
     """
+    from coordinator_free.privacy.analytic_gaussian import gaussian_epsilon
+
     kept = agents - colluders - dropouts
 
     def seen(known: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from coordinator_free.aggregation.push_sum import TOLERANCE, counts
 from coordinator_free.privacy.observer import shared_deviation
 from coordinator_free.release import FloatArray
 from coordinator_free.settings import Count, NonNegative, Positive, SettingError, Settings, StepNumbers
-from topology.network import Network
+
+if TYPE_CHECKING:
+    from topology.network import Network
 
 MASKED = ("masked-sum", "masked-tree")
 """Values of ``learning.aggregation`` that hide each agent's vector in the sum."""
