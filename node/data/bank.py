@@ -58,6 +58,7 @@ def load(section: DataSection, norm: str) -> Table:
     """Load Bank Marketing; ``data.path`` is the file, plain or gzip, or the folder that holds it."""
     names = ("bank-additional-full.csv", "bank-additional-full.csv.gz")
     columns = read_columns(one_of(existing(section.path or ""), names), delimiter=";")
+    people.check_columns(columns, (*PLAN, "y"), section.source)
     return people.table(
         columns,
         people.without(PLAN, section),

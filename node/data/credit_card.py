@@ -30,6 +30,7 @@ ASSUMED = "credit-card: columns V1 to V28 are principal components of all paymen
 def load(section: DataSection, norm: str) -> Table:
     """Load the payments; ``data.path`` is the file, plain or gzip, or the folder that holds it."""
     columns = read_columns(one_of(existing(section.path or ""), ("creditcard.csv", "creditcard.csv.gz")))
+    people.check_columns(columns, (*PLAN, "Class"), section.source)
     return people.table(
         columns,
         people.without(PLAN, section),

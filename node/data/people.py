@@ -48,6 +48,16 @@ def by_frequency(plan: Plan, columns: Mapping[str, Cells], names: Sequence[str])
     return {**plan, **rated}
 
 
+def check_columns(columns: Mapping[str, Cells], expected: Sequence[str], source: str) -> None:
+    """Raise DataError for a file that lacks a column of ``expected``, those of the published file."""
+    missing = [name for name in expected if name not in columns]
+    if missing:
+        raise DataError(
+            f"data.path: the file has no column {missing[0]!r}, so it is no file of data.source = {source!r}; expected "
+            f"are {', '.join(expected)}"
+        )
+
+
 def signs(cells: Cells, positive: str, negative: str) -> FloatArray:
     """1 for ``positive``, -1 for ``negative``; anything else is an error that names its row."""
     for i, cell in enumerate(cells):

@@ -275,6 +275,31 @@ CONNECTIONS = (
 )
 
 
+@pytest.mark.parametrize(
+    ("source", "name", "text", "words"),
+    [
+        ("credit-card", "creditcard.csv", "a,b,c\n1,2,3\n", ["no column 'Time'", "data.source = 'credit-card'", "V28"]),
+        (
+            "bank",
+            "bank-additional-full.csv",
+            "age;y\n1;yes\n",
+            ["no column 'job'", "data.source = 'bank'", "euribor3m"],
+        ),
+        ("kddcup99", "kddcup.data", "a,b,c\n1,2,3\n", ["row 1", "3 cells where 42 were expected"]),
+        ("adult", "adult.data", "a,b,c\n1,2,3\n", ["row 1", "3 cells where 15 were expected"]),
+    ],
+)
+def test_another_file_is_refused_by_its_columns(
+    source: str, name: str, text: str, words: list[str], tmp_path: Path
+) -> None:
+    for file in (name, "adult.test"):
+        (tmp_path / file).write_text(text)
+    with pytest.raises(DataError) as caught:
+        dealt(source=source, path=str(tmp_path), agents=1)
+    assert [word for word in words if word not in str(caught.value)] == []
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize("name", ["kddcup.data_10_percent", "kddcup.data", "kddcup.data_10_percent.gz"])
 def test_kddcup99(name: str, tmp_path: Path) -> None:
     packed = gzip.compress(CONNECTIONS.encode()) if name.endswith(".gz") else CONNECTIONS.encode()
