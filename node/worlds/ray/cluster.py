@@ -14,6 +14,8 @@ import ipaddress
 import logging
 import os
 import re
+import signal
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -61,11 +63,14 @@ def connected(address: str) -> Iterator[None]:
     from node.worlds.ray.actor import NAMESPACE
 
     quiet: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
+    told = signal.getsignal(signal.SIGTERM)
     try:
         if address != "ray":
             ray.init(address, **quiet)
         else:
             _on_this_machine(quiet)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, told)  # that of Ray ends with another exit status
     except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
         raise RunFailure(f"--on {address}: no Ray cluster answers: {_first_line(error)}") from None
     try:
