@@ -109,7 +109,9 @@ def test_parts_travel_sealed_and_hosts_survive_their_engine(nodes: Nodes) -> Non
     # The host process of the other node is killed: its agents go on, and it is started again.
     host, agent = host_of(nodes, "node-0"), status_of(nodes.held["node-0"], 0).pid
     os.kill(host, signal.SIGKILL)
-    # Told to stop, a host ends its agents; told to begin again, they go on from their ledgers.
+    # Told to stop, a host ends its agents; told to begin again, they go on from their ledgers, each time.
+    again.stop()
+    again.begin()
     again.stop()
     second.look()
     assert all(started_at(status_of(nodes.held["node-1"], number).pid) is None for number in (3, 4, 5))

@@ -154,6 +154,8 @@ class NodeShare:
                 raise RunFailure(f"{self._name}: its part has not arrived")
             self._write_state("begun")
             self._starts = 0
+            if not self._runs():
+                self._child = None  # how an earlier one ended is no reason to start none
         self.look()
 
     def look(self) -> None:
