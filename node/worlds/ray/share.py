@@ -154,8 +154,8 @@ class NodeShare:
                 raise RunFailure(f"{self._name}: its part has not arrived")
             self._write_state("begun")
             self._starts = 0
-            if not self._runs():
-                self._child = None  # how an earlier one ended is no reason to start none
+            if self._child is not None and self._child.poll() is not None:
+                self._child = None  # how it ended is no reason to start no other
         self.look()
 
     def look(self) -> None:
@@ -179,6 +179,8 @@ class NodeShare:
                     os.kill(pid, signal.SIGTERM)
             while self._runs():
                 self._ticks.wait(LOOK)
+            if self._child is not None:
+                self._child.wait()
             stop_run(self._part)
 
     def report(self) -> HostReport:
