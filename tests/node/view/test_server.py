@@ -73,7 +73,7 @@ async def fed(address: str, rows: int) -> tuple[list[bytes], list[dict]]:
     told: list[dict] = []
     held = 0
     async with connect(address.replace("http:", "ws:") + "feed") as feed:
-        while held < rows or "state" not in told[-1] or not told[-1]["state"]["caught_up"]:
+        while held < rows or not told or "state" not in told[-1] or not told[-1]["state"]["caught_up"]:
             message = await feed.recv()
             if isinstance(message, bytes):
                 batches.append(message)
