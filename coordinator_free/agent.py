@@ -161,6 +161,10 @@ class Agent(Protocol):
         """The noisy vector in the charged release ``index``: the release's own, unless the agent wraps it."""
         return vector
 
+    def derived(self, index: int, vector: FloatArray) -> FloatArray:  # noqa: ARG002
+        """What charged release ``index`` holds beside its noisy vector, as far as it follows from released vectors."""
+        return vector[:0]
+
     @abstractmethod
     def snapshot(self) -> dict[str, FloatArray]:
         """Its state after its last release, for `restore`."""

@@ -145,7 +145,8 @@ class Follower:
         noised = noised_part(self._agent, release)
         playback = _Playback(charged, noised)
         said = self._move(release, heard, playback)
-        if noised is not release.vector and not np.array_equal(said.vector, release.vector):
+        made, sent = (self._agent.derived(release.index, one.vector) for one in (said, release))
+        if not np.array_equal(made, sent):
             raise Smuggled(
                 f"release {release.index} holds more than its noisy vector and what follows from it: the agent's code "
                 "makes another message of both"

@@ -144,8 +144,7 @@ class Aggregating(Algorithm):
 
     def _place(self, round_: int) -> tuple[int, int]:
         """(stage, step within it) of a round; stage -1 for the round of keys."""
-        stage, step = divmod(round_ - self._first, self._stage_rounds)
-        return stage, step
+        return divmod(round_ - self._first, self._stage_rounds)
 
     def _message(self, index: int) -> FloatArray:
         stage, step = self._place(index) if index >= self._first else (-1, 0)
@@ -370,11 +369,12 @@ class Aggregating(Algorithm):
         stage, step = self._place(index)
         return self._stage_charge(stage) if step == 0 else None
 
-    def noised(self, index: int, vector: FloatArray) -> FloatArray:
-        """The noisy vector in charged release ``index``: a push-sum sends a share of it, a tree a sum beside it."""
-        if self._kind not in ("push-sum", "tree") or self._place(index)[1] != 0:
-            return vector
-        return opened(vector) if self._kind == "push-sum" else tree.own(vector)
+    def noised(self, index: int, vector: FloatArray) -> FloatArray:  # a push-sum sends a share, a tree a sum beside it
+        held = {"push-sum": opened, "tree": tree.own}.get(self._kind)
+        return vector if held is None or self._place(index)[1] else held(vector)
+
+    def derived(self, index: int, vector: FloatArray) -> FloatArray:
+        return vector[: 0 if self._kind not in ("push-sum", "tree") or self._place(index)[1] else None]
 
     def snapshot(self) -> dict[str, FloatArray]:
         return self._aggregator.snapshot() | {
