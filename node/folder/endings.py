@@ -119,7 +119,10 @@ def failures_of(folder: Path, expected: Iterable[int] = ()) -> list[Failure]:
 
 
 def _noted(folder: Path) -> dict[str, int]:
-    """The last exit status of each process, by name, as its parent noted it, in the order of the ends."""
+    """The last exit status of each process, by name, as its parent noted it, in the order of the ends.
+
+    A process that was started again, and has not ended since, has none.
+    """
     statuses: dict[str, int] = {}
     with suppress(OSError):
         for line in (folder / "exits.jsonl").read_text(encoding="utf-8").splitlines():
@@ -127,7 +130,8 @@ def _noted(folder: Path) -> dict[str, int]:
                 note = json.loads(line)
                 process = process_of(note)
                 statuses.pop(process, None)
-                statuses[process] = int(note["status"])
+                if note["status"] is not None:
+                    statuses[process] = int(note["status"])
     return statuses
 
 

@@ -3,7 +3,8 @@
 Rules that hold here:
 - The zygote reads no data, opens no ZeroMQ socket and draws no random number. Each agent is forked from it and opens
   only its own files.
-- The zygote outlives the launcher. It notes each process that ends in ``exits.jsonl``, by name, process id and status.
+- The zygote outlives the launcher. It notes each process that ends in ``exits.jsonl``, by name, process id and status,
+  and each that is started again, with no status.
   A run whose launcher is gone goes on to its end.
 - SIGTERM ends the run: the zygote sends SIGTERM to its children, and SIGKILL once none of them has ended for two
   seconds.
@@ -63,7 +64,7 @@ class Zygote:
         self._quiet_since: float | None = None
         self._frames = 0
         self._eavesdropper_told = False
-        self._agent_ended = False
+        self._ended: set[int | str] = set()
         self._others_may_send = False
         self._pid = os.getpid()
         self._gate: tuple[int, int] | None = None
@@ -144,6 +145,8 @@ class Zygote:
         if pid == 0:
             self._run_agent(agent, bind)
         self._children[pid] = agent
+        if agent in self._ended:
+            self._note(agent_name(agent), pid, None)
         self._tell(Started(agent, pid))
 
     def _run_agent(self, agent: int, bind: str) -> None:
@@ -202,13 +205,14 @@ class Zygote:
             if process is None:
                 continue
             code = os.waitstatus_to_exitcode(status)
-            self._note_end(process if isinstance(process, str) else agent_name(process), pid, code)
-            self._agent_ended |= process != EAVESDROPPER
+            self._note(process if isinstance(process, str) else agent_name(process), pid, code)
+            self._ended.add(process)
             if self._stopping_since is not None:
                 self._stopping_since = time.monotonic()
             self._tell(Ended(process, pid, code))
 
-    def _note_end(self, process: str, pid: int, code: int) -> None:
+    def _note(self, process: str, pid: int, code: int | None) -> None:
+        """Note an end, or with None that a process which had ended was started again."""
         line = json.dumps({"process": process, "pid": pid, "status": code})
         try:
             with (self._run / "exits.jsonl").open("a") as exits:
@@ -226,7 +230,7 @@ class Zygote:
         elif self._stopping_since is not None and now >= self._stopping_since + GRACE:
             self._signal_all(signal.SIGKILL)
         agents_left = any(process != EAVESDROPPER for process in self._children.values())
-        if self._children and not agents_left and self._agent_ended and not self._others_may_send:
+        if self._children and not agents_left and self._ended - {EAVESDROPPER} and not self._others_may_send:
             overheard = read_overheard(self._run / "eavesdropper.status")
             frames = 0 if overheard is None else overheard.frames
             if self._quiet_since is None or frames != self._frames:

@@ -82,13 +82,18 @@ class Slurm:
         self._start("slurmctld", "-D", "-f", folder / "slurm.conf")
         for name in ("alpha", "beta"):
             self._start("slurmd", "-D", "-N", name, "-f", folder / "slurm.conf")
-        until(lambda: self.told("sinfo", "--noheader", "--states=idle", "--format=%D") == "2")
+        until(lambda: self._are_alive() and self.told("sinfo", "--noheader", "--states=idle", "--format=%D") == "2")
 
     def _start(self, *command: object) -> None:
         with (self.folder / f"{command[0]}.out").open("ab") as log:
             self.processes.append(
                 subprocess.Popen([str(word) for word in command], env=self.environment, stdout=log, stderr=log)
             )
+
+    def _are_alive(self) -> bool:
+        for process in self.processes:
+            assert process.poll() is None, f"{process.args} ended with {process.returncode}: see {self.folder}"
+        return True
 
     def told(self, *command: object) -> str:
         """What a command of Slurm prints; nothing where it fails."""

@@ -17,6 +17,7 @@ from coordinator_free.agents.registry import algorithm
 from coordinator_free.release import Release
 from coordinator_free.twin.reexecution import reexecute
 from node.agent.charging import Charger
+from node.folder.endings import failures_of
 from node.folder.journal import read_journal
 from node.folder.ledger import LedgerFile
 from node.folder.shard import read_shard
@@ -143,6 +144,8 @@ def test_a_killed_agent_started_again_goes_on_from_its_ledger(tmp_path: Path) ->
         os.kill(cluster.alive[3], signal.SIGKILL)
         cluster.watch(until=lambda _: 3 not in cluster.alive)
         cluster.restart(3)
+        cluster.watch(until=lambda _: 3 in cluster.alive)
+        assert failures_of(folder) == [], "nor for an observer of the folder"
         watch = cluster.watch()
     finally:
         cluster.close()

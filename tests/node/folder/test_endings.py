@@ -47,6 +47,13 @@ def test_failures_are_in_the_order_in_which_the_processes_ended(tmp_path: Path, 
     assert [one.process for one in failures_of(tmp_path)] == ["agent-0002", "agent-0001", "agent-0003"]
 
 
+def test_a_process_that_was_started_again_has_not_failed_until_it_ends_again(tmp_path: Path) -> None:
+    ends = [("agent-0002", -9), ("agent-0001", -9), ("agent-0002", None), ("agent-0001", None), ("agent-0001", 5)]
+    lines = [json.dumps({"process": name, "pid": 1, "status": status}) + "\n" for name, status in ends]
+    (tmp_path / "exits.jsonl").write_text("".join(lines))
+    assert [(one.process, one.status) for one in failures_of(tmp_path)] == [("agent-0001", 5)]
+
+
 def test_an_eavesdropper_that_had_closed_its_log_did_not_fail_however_it_was_ended(tmp_path: Path) -> None:
     log = tmp_path / "eavesdropper.log"
     assert failure(tmp_path, EAVESDROPPER, -15) is not None
