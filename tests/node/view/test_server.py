@@ -1,4 +1,4 @@
-"""The page's server, over real sockets: who is answered, what is shown, what is never shown."""
+"""The page's server, over real sockets: the readers that it answers, what it shows, and what it never shows."""
 
 from __future__ import annotations
 
