@@ -22,14 +22,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from coordinator_free.aggregation import masking
 from coordinator_free.aggregation.flood import Relay
 from coordinator_free.aggregation.masking import MaskError
+from coordinator_free.aggregation.pairing import KEY_HALVES, Pairing, are_whole, bytes_of, halves_of, words_of
 from coordinator_free.release import FloatArray
 
-KEY_HALVES = 8
 SHARE_HALVES = masking.SEED_BYTES // 4
 
 
@@ -59,12 +58,7 @@ class MaskedSum:
         self.width = width(dimension, adjacent, len(agreement))
         self._agreement = [float(number) for number in agreement]
         self._flood = Relay(agent, len(adjacent), self.width - 1)
-        self._private = masking.derived(self._secret, "x25519")
-        self._public = b""
-        self._keys: dict[int, bytes] = {}
-        """The neighbours' public keys, while the round of keys lasts."""
-        self._shared: dict[int, bytes] = {}
-        """What the seeds of each edge are derived from."""
+        self._pairing = Pairing(agent, self._neighbours, self._secret, run)
         self.present: list[int] = []
         """The agents whose values are in the sum, ascending."""
         self._total = np.zeros(dimension, dtype=np.uint64)
@@ -81,24 +75,14 @@ class MaskedSum:
 
     def send_key(self) -> FloatArray:
         """The message with this agent's public key, weights and grid, shape (width,)."""
-        return np.append(0.0, self._padded(np.append(_halves(self._own_key()), self._agreement)))
-
-    def _own_key(self) -> bytes:
-        self._public = self._public or masking.public_key(self._private)
-        return self._public
+        return np.append(0.0, self._padded(np.append(halves_of(self._pairing.public), self._agreement)))
 
     def receive_key(self, sender: int, message: FloatArray) -> None:
         """Agree with a neighbour; raises `MaskError` if it sums otherwise, or for a key that is not its own."""
         message = message[1:]
         theirs = message[KEY_HALVES : KEY_HALVES + len(self._agreement)]
         masking.check_agreement(self._agreement, theirs.tolist(), sender)
-        key, own = _bytes(message[:KEY_HALVES]), self._own_key()
-        masking.check_key(key, sender, {self._agent: own, **self._keys})
-        shared = masking.agreed(self._private, key)
-        self._keys[sender] = key
-        if self._run is not None:
-            shared = masking.edge_secret(shared, self._run, {self._agent: own, sender: key})
-        self._shared[sender] = shared
+        self._pairing.agree(sender, bytes_of(message[:KEY_HALVES]))
 
     # -- one sum --------------------------------------------------------------------------------------------------
 
@@ -106,13 +90,13 @@ class MaskedSum:
         """Start sum ``number``, from 0 up, each number once; ``values`` shape (dimension,)."""
         words = masking.to_words(values, len(self._adjacent))
         own = masking.own_seed(self._secret, number)
-        pairs = {j: masking.pair_seed(self._shared[j], number) for j in self._neighbours}
+        pairs = self._pairing.seeds(number)
         hidden = masking.to_floats(masking.masked(words, self._agent, own, pairs))
         needed = masking.threshold(len(self._neighbours))
         parts = masking.shares(own, self._neighbours, needed, self._secret, number)
-        boxes = [masking.sealed(parts[j], self._shared[j], self._agent, number) for j in self._neighbours]
+        boxes = [masking.sealed(parts[j], self._pairing.shared[j], self._agent, number) for j in self._neighbours]
         self._number, self.present, self._disputed = number, [], set()
-        self._flood.begin(self._padded(np.concatenate([hidden, *map(_halves, boxes)])))
+        self._flood.begin(self._padded(np.concatenate([hidden, *map(halves_of, boxes)])))
 
     def send(self, step: int) -> FloatArray:
         """The message of ``step``; raises `MaskError` where too many are absent, before anything is revealed."""
@@ -122,7 +106,7 @@ class MaskedSum:
 
     def receive(self, message: FloatArray) -> None:
         """Take a masked vector or a reveal that a neighbour passes on; one with other than 32-bit numbers is none."""
-        if _whole(message):
+        if are_whole(message):
             self._flood.receive(message)
 
     def _add_up(self) -> None:
@@ -143,12 +127,12 @@ class MaskedSum:
         for j in self._neighbours:
             if j in self.present:
                 start = 2 * self._dimension + SHARE_HALVES * self._adjacent[j].index(self._agent)
-                box = _bytes(self._flood.table[j, start : start + SHARE_HALVES])
-                held[j] = masking.sealed(box, self._shared[j], j, self._number)
+                box = bytes_of(self._flood.table[j, start : start + SHARE_HALVES])
+                held[j] = masking.sealed(box, self._pairing.shared[j], j, self._number)
             else:
-                pairs[j] = masking.pair_seed(self._shared[j], self._number)
+                pairs[j] = masking.pair_seed(self._pairing.shared[j], self._number)
         holder = masking.Holder(held, pairs)
-        seeds = [_halves(holder.reveal(j, present=j in held)[1]) for j in self._neighbours]
+        seeds = [halves_of(holder.reveal(j, present=j in held)[1]) for j in self._neighbours]
         return np.concatenate([named(self.present, agents), *seeds])
 
     def result(self) -> FloatArray:
@@ -167,7 +151,7 @@ class MaskedSum:
         mine = named(self.present, len(self._adjacent))
         table = self._flood.table
         agreeing = {j for j in self._flood.received if np.array_equal(table[j, :flags], mine)}
-        revealed = _words(table[:, flags : flags + SHARE_HALVES * max(map(len, self._adjacent))])
+        revealed = words_of(table[:, flags : flags + SHARE_HALVES * max(map(len, self._adjacent))])
         own: dict[int, bytes] = {}
         dropped: dict[int, dict[int, bytes]] = {}
         for party, neighbours in enumerate(self._adjacent):
@@ -227,9 +211,7 @@ class MaskedSum:
             "present": np.array(self.present, dtype=np.float64),
             "disputed_masked": np.array(sorted(self._disputed), dtype=np.float64),
         }
-        if self._shared:
-            state["shared"] = np.concatenate([_halves(self._shared[j]) for j in self._neighbours])
-        return state
+        return state | self._pairing.snapshot()
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a snapshot."""
@@ -238,10 +220,7 @@ class MaskedSum:
         self._number = int(state["number"][0])
         self.present = [int(agent) for agent in state["present"]]
         self._disputed = {int(agent) for agent in state.get("disputed_masked", ())}
-        self._keys, self._shared = {}, {}
-        if "shared" in state:
-            keys = np.array(state["shared"]).reshape(len(self._neighbours), -1)
-            self._shared = {j: _bytes(keys[k]) for k, j in enumerate(self._neighbours)}
+        self._pairing.restore(state)
 
 
 def width(dimension: int, adjacent: Sequence[Sequence[int]], agreement: int) -> int:
@@ -260,21 +239,3 @@ def named(present: Sequence[int], agents: int) -> FloatArray:
     for agent in present:
         words[agent // 32] += 2.0 ** (agent % 32)
     return words
-
-
-def _halves(data: bytes) -> FloatArray:
-    return np.frombuffer(data, dtype="<u4").astype(np.float64)
-
-
-def _bytes(halves: FloatArray) -> bytes:
-    return _words(halves).tobytes()
-
-
-def _whole(halves: FloatArray) -> bool:
-    return bool(((halves >= 0) & (halves < 2.0**32) & (halves == np.floor(halves))).all())
-
-
-def _words(halves: FloatArray) -> npt.NDArray[np.uint32]:
-    if not _whole(halves):
-        raise MaskError("a share or a key holds something that is not a 32-bit number")
-    return halves.astype("<u4")

@@ -21,11 +21,9 @@ import numpy as np
 
 from coordinator_free.aggregation import masking
 from coordinator_free.aggregation.masking import MaskError, Words
+from coordinator_free.aggregation.pairing import KEY_HALVES, Pairing, bytes_of, halves_of
 from coordinator_free.aggregation.tree import ROOT, Place
 from coordinator_free.release import FloatArray
-
-_NUMBERS = 8
-"""Numbers of 32 bits in a key, and in the digest of what all sum with."""
 
 
 class MaskedTree:
@@ -57,48 +55,33 @@ class MaskedTree:
     ) -> None:
         self.place = Place(agent, parents)
         self.width = width(dimension)
-        self._agent, self._neighbours, self._agents, self._dimension = agent, tuple(neighbours), len(parents), dimension
-        self._run = run
-        self._private = masking.derived(masking.run_secret(secret, run, agent), "x25519")
-        self._public = b""
-        self._agreement = _numbers(hashlib.sha256(np.array(agreement, dtype="<f8").tobytes()).digest())
-        self._keys: dict[int, bytes] = {}
-        self._shared: dict[int, bytes] = {}
-        """What the seeds of each edge are derived from."""
+        self._agent, self._agents, self._dimension = agent, len(parents), dimension
+        self._pairing = Pairing(agent, neighbours, masking.run_secret(secret, run, agent), run)
+        self._agreement = halves_of(hashlib.sha256(np.array(agreement, dtype="<f8").tobytes()).digest())
 
     # -- keys, once -----------------------------------------------------------------------------------------------
 
     def send_key(self) -> FloatArray:
         """The message with this agent's public key, and the digest of its weights and grid, shape (width,)."""
-        return self._padded(np.concatenate([_numbers(self._own_key()), self._agreement]))
-
-    def _own_key(self) -> bytes:
-        self._public = self._public or masking.public_key(self._private)
-        return self._public
+        return self._padded(np.concatenate([halves_of(self._pairing.public), self._agreement]))
 
     def receive_key(self, sender: int, message: FloatArray) -> None:
         """Agree with a neighbour; raises `MaskError` if it sums otherwise, or for a key that is not its own."""
-        if not np.array_equal(message[_NUMBERS : 2 * _NUMBERS], self._agreement):
+        if not np.array_equal(message[KEY_HALVES : 2 * KEY_HALVES], self._agreement):
             raise MaskError(f"agent {sender} sums with other weights or another grid than this agent; no sum is made")
-        key, own = _bytes(message[:_NUMBERS]), self._own_key()
-        masking.check_key(key, sender, {self._agent: own, **self._keys})
-        shared = masking.agreed(self._private, key)
-        self._keys[sender] = key
-        self._shared[sender] = masking.edge_secret(shared, self._run, {self._agent: own, sender: key})
+        self._pairing.agree(sender, bytes_of(message[:KEY_HALVES]))
 
     @property
     def has_keys(self) -> bool:
         """Whether the keys of all neighbours are here."""
-        return len(self._shared) == len(self._neighbours)
+        return self._pairing.is_complete
 
     # -- one sum --------------------------------------------------------------------------------------------------
 
     def send_up(self, number: int, values: FloatArray) -> FloatArray:
         """The masked partial sum of sum ``number``, each number once; ``values`` shape (p,), the message (width,)."""
         words = masking.to_words(values, self._agents)
-        total = masking.masked(
-            words, self._agent, None, {j: masking.pair_seed(self._shared[j], number) for j in self._neighbours}
-        )
+        total = masking.masked(words, self._agent, None, self._pairing.seeds(number))
         for part in self.place.parts():
             total = total + self._words(part)
         message = self._padded(masking.to_floats(total))
@@ -142,30 +125,14 @@ class MaskedTree:
 
     def snapshot(self) -> dict[str, FloatArray]:
         """The state after a message, for `restore`."""
-        found = self.place.snapshot()
-        if self.has_keys:
-            found["shared"] = np.concatenate([_numbers(self._shared[j]) for j in self._neighbours])
-        return found
+        return self.place.snapshot() | self._pairing.snapshot()
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a snapshot."""
         self.place.restore(state)
-        self._keys, self._shared = {}, {}
-        if "shared" in state:
-            keys = np.array(state["shared"]).reshape(len(self._neighbours), -1)
-            self._shared = {j: _bytes(keys[k]) for k, j in enumerate(self._neighbours)}
+        self._pairing.restore(state)
 
 
 def width(dimension: int) -> int:
     """Numbers in each message."""
-    return max(2 * dimension, 2 * _NUMBERS)
-
-
-def _numbers(data: bytes) -> FloatArray:
-    return np.frombuffer(data, dtype="<u4").astype(np.float64)
-
-
-def _bytes(numbers: FloatArray) -> bytes:
-    if not bool(((numbers >= 0) & (numbers < 2.0**32) & (numbers == np.floor(numbers))).all()):
-        raise MaskError("a key holds something that is not a 32-bit number")
-    return numbers.astype("<u4").tobytes()
+    return max(2 * dimension, 2 * KEY_HALVES)
