@@ -19,12 +19,13 @@ import numpy as np
 from node import svg
 from node.drawing import shown_range, spans_decades
 from node.folder.manifest import read_json, read_manifest
-from node.results.details import Details, read_details
+from node.results.details import CurvePoints, Details, read_details
 from node.results.labels import LABELS, marked, metric_name, sign_of
 from node.results.results import Results, read_results
 from node.results.staleness_picture import bars
 from node.results.table import caption, facts, headline, model_rows
-from topology import files, places
+from topology import files
+from topology.large_layout import laid_out
 
 STYLE: Final = """
 :root{color-scheme:light dark;--ink:#1f2933;--muted:#52606d;--line:#d9e0e6;--page:#fff;--tile:#f5f7fa;
@@ -213,14 +214,15 @@ def _network(results: Results, details: Details, edges: Sequence[tuple[int, int]
     if not edges:
         return _NONE
     ends = np.array(edges, dtype=np.int64)
-    at = (places.laid_out(len(agents.name), ends) + 1.0) * (_SIDE / 2 - 16) + 16
+    at = (laid_out(len(agents.name), ends) + 1.0) * (_SIDE / 2 - 16) + 16
     strokes = "".join(f"M{at[i][0]:.0f} {at[i][1]:.0f}L{at[j][0]:.0f} {at[j][1]:.0f}" for i, j in edges)
-    gains, largest = _gains(results, details), max(1, *agents.records)
+    kind = "finish" if "finish" in agents.scores else "together"
+    gains, largest = _gains(results, details, kind), max(1, *agents.records)
     dots = []
-    for k, (name, records) in enumerate(zip(agents.name, agents.records, strict=True)):
+    for k, (named, records) in enumerate(zip(_named(details), agents.records, strict=True)):
         gain = None if gains is None else gains[k]
         colour = "alone" if gain is None else "together" if gain >= 0.0 else "finish"
-        told = f"{name}: {records} records" + ("" if gain is None else f", {gain:+.3f}")
+        told = named if gain is None else f"{named}, {gain:+.3f}"
         radius = 2.0 + 8.0 * (records / largest) ** 0.5 / (1.0 + len(at) / 400)
         dots.append(
             f'<circle style="fill:var(--{colour})" cx="{at[k][0]:.0f}" cy="{at[k][1]:.0f}" r="{radius:.1f}">'
@@ -236,9 +238,9 @@ def _network(results: Results, details: Details, edges: Sequence[tuple[int, int]
     return "The network", marked(below, details) if gained else below, drawn
 
 
-def _gains(results: Results, details: Details) -> list[float | None] | None:
+def _gains(results: Results, details: Details, kind: str) -> list[float | None] | None:
+    """What each agent gained over learning alone by a kind of model; None where either has no scores."""
     scores = details.agents.scores
-    kind = "finish" if "finish" in scores else "together"
     if "alone" not in scores or kind not in scores:
         return None
     sign = sign_of(results)
@@ -246,38 +248,40 @@ def _gains(results: Results, details: Details) -> list[float | None] | None:
     return [None if one is None or other is None else sign * (one - other) for one, other in pairs]
 
 
+def _named(details: Details) -> list[str]:
+    """What a mark of each agent shows where it is pointed at."""
+    return [
+        f"{name}: {records} records" for name, records in zip(details.agents.name, details.agents.records, strict=True)
+    ]
+
+
+def _releases(curve: CurvePoints) -> list[float]:
+    return [float(x) for x in curve.releases if x is not None]
+
+
 def _gain(results: Results, details: Details) -> Picture:
-    agents = details.agents
-    if "alone" not in agents.scores:
+    agents, names = details.agents, _named(details)
+    found = {kind: gains for kind in ("together", "finish") if (gains := _gains(results, details, kind)) is not None}
+    if not found:
         return _NONE
-    drawn: list[svg.Series] = []
-    every = np.zeros(0)
-    for kind in ("together", "finish"):
-        if kind in agents.scores:
-            pairs = zip(agents.scores[kind], agents.scores["alone"], strict=True)
-            gain = [None if a is None or b is None else sign_of(results) * (a - b) for a, b in pairs]
-            every = np.append(every, np.array(gain, dtype=np.float64))
-            names = [f"{n}: {r} records" for n, r in zip(agents.name, agents.records, strict=True)]
-            drawn.append(svg.Points(LABELS[kind], kind, agents.records, gain, names))
+    every = np.concatenate([np.array(gains, dtype=np.float64) for gains in found.values()])
     low, high = shown_range(every)
-    clipped = [_within(one, low, high) for one in drawn if isinstance(one, svg.Points)]
+    drawn = []
+    for kind, gains in found.items():
+        shown = [gain if gain is not None and low <= gain <= high else None for gain in gains]
+        drawn.append(svg.Points(LABELS[kind], kind, agents.records, shown, names))
     zero = svg.Line("alone", "alone", [min(agents.records), max(agents.records)], [0.0, 0.0], dashed=True)
     left = sum(1 for value in every if np.isfinite(value) and not low <= value <= high)
     more = f"; not in the picture: {left} far outside" if left else ""
-    picture = svg.chart("gain over learning alone by records", "training records", "gain over alone", [zero, *clipped])
+    picture = svg.chart("gain over learning alone by records", "training records", "gain over alone", [zero, *drawn])
     return "What learning together gained", marked(f"above 0 is better{more}", details), picture
-
-
-def _within(points: svg.Points, low: float, high: float) -> svg.Points:
-    kept = [y if y is not None and low <= y <= high else None for y in points.y]
-    return svg.Points(points.name, points.kind, points.x, kept, points.names)
 
 
 def _metric(results: Results, details: Details) -> Picture:
     curve = details.curve
     if curve is None:
         return _NONE
-    at = [float(x) for x in curve.releases if x is not None]
+    at = _releases(curve)
     drawn: list[svg.Series] = [svg.Line("released models", "together", at, curve.metric)]
     for kind in ("alone", "pooled", "finish"):
         summary = results.summary(kind)
@@ -293,7 +297,7 @@ def _gap(details: Details) -> Picture:
     curve = details.curve
     if curve is None or not curve.gap:
         return _NONE
-    at = [float(x) for x in curve.releases if x is not None]
+    at = _releases(curve)
     log = spans_decades(np.array(curve.gap, dtype=np.float64))
     line = svg.Line("relative gap", "together", at, curve.gap)
     picture = svg.chart("relative gap to the optimum", "releases per agent", "relative gap", [line], log=log)
@@ -305,8 +309,7 @@ def _budget(results: Results, details: Details) -> Picture:
     spent = [epsilon for epsilon in agents.epsilon if epsilon is not None]
     if not details.private or budget is None or len(spent) < 2 or max(spent) - min(spent) < 1e-3 * max(spent):
         return _NONE
-    names = [f"{n}: {r} records" for n, r in zip(agents.name, agents.records, strict=True)]
-    charged = svg.Points("charged", "together", agents.records, agents.epsilon, names)
+    charged = svg.Points("charged", "together", agents.records, agents.epsilon, _named(details))
     limit = svg.Line("budget", "alone", [min(agents.records), max(agents.records)], [budget, budget], dashed=True)
     picture = svg.chart("epsilon charged by records", "training records", "epsilon", [limit, charged])
     return "What each ledger was charged", f"for {details.record}", picture
@@ -330,7 +333,7 @@ def _ages(results: Results, details: Details) -> Picture:
     curve = details.curve
     if results.staleness is None or curve is None or all(age is None for age in curve.age):
         return _NONE
-    at = [float(x) for x in curve.releases if x is not None]
+    at = _releases(curve)
     line = svg.Line("mean age", "age", at, curve.age)
     picture = svg.chart("mean age of the models used", "releases per agent", "releases", [line])
     return "How old the neighbours' models were over the run", "mean age, in releases of their senders", picture

@@ -149,7 +149,7 @@ class Watched:
         return self.feed.senders if known is None else known
 
     def _laid_out(self, agents: int, inferred: frozenset[tuple[int, int]]) -> dict[str, Any]:
-        from topology.places import laid_out
+        from topology.large_layout import laid_out
 
         if inferred:
             edges = np.array(sorted(inferred), dtype=np.int64).reshape(-1, 2)

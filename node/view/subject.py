@@ -24,7 +24,7 @@ from node.traffic.reader import TrafficLogReader
 from node.traffic.run_logs import logs_of
 
 if TYPE_CHECKING:
-    from topology.places import Edges
+    from topology.large_layout import Edges
 
 
 @dataclass(frozen=True)

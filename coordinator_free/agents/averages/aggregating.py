@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from coordinator_free.agent import Activation, Setting
+from coordinator_free.agents.averages import aggregators
 from coordinator_free.agents.averages.aggregators import Aggregator, Gathering, absorb, aggregator_of, bounded
 from coordinator_free.agents.averages.arrangement import (
     MASKED,
@@ -49,11 +50,6 @@ from coordinator_free.privacy.observer import OBSERVERS, shared_deviation
 from coordinator_free.problem.own_part import Received, around
 from coordinator_free.release import FloatArray, Release
 from topology.network import Network
-
-LARGEST = 2.0**31
-"""No number of a masked average without noise is larger; where masks do not cancel, nearly all are."""
-TAIL = 64.0
-"""No noise is longer, in deviations of the sum's noise."""
 
 
 class Aggregating(Algorithm):
@@ -261,11 +257,11 @@ class Aggregating(Algorithm):
 
         A sum with noise is one of gradients, each clipped in L2, so each number of their average is below the clip.
         """
-        due, bound = self._stage_charge(stage), LARGEST
+        due, bound = self._stage_charge(stage), aggregators.LARGEST
         if due is not None:
             noisy = self._numbers.noisy
             deviation = shared_deviation(due.scale, noisy, self._numbers.missing) * math.sqrt(noisy)
-            bound = float(self._setting.clip or LARGEST) + TAIL * deviation / kept
+            bound = float(self._setting.clip or aggregators.LARGEST) + aggregators.TAIL * deviation / kept
         return bounded(stage, total / kept, bound)
 
     def kept(self, present: Sequence[int]) -> float:
@@ -360,7 +356,8 @@ class Aggregating(Algorithm):
         """
         return around(self._problem, self._heard(), self._kappa) if self._numbers.finish else None
 
-    def _heard(self) -> Received:  # what the agent's model says of the common one, for the free finish
+    def _heard(self) -> Received:
+        """What the agent's model says of the common one, for the free finish."""
         return Received.unknown(self._model)
 
     def charge(self, index: int) -> Mechanism | None:
@@ -369,7 +366,8 @@ class Aggregating(Algorithm):
         stage, step = self._place(index)
         return self._stage_charge(stage) if step == 0 else None
 
-    def noised(self, index: int, vector: FloatArray) -> FloatArray:  # a push-sum sends a share, a tree a sum beside it
+    def noised(self, index: int, vector: FloatArray) -> FloatArray:
+        """The noisy vector in charged release ``index``: a push-sum sends a share of it, a tree a sum beside it."""
         held = {"push-sum": opened, "tree": tree.own}.get(self._kind)
         return vector if held is None or self._place(index)[1] else held(vector)
 

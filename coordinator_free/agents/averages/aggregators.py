@@ -17,6 +17,10 @@ from coordinator_free.aggregation.tree import Tree
 from coordinator_free.release import FloatArray, Release
 
 Aggregator = Flood | PushSum | Tree | MaskedSum | MaskedTree
+LARGEST = 2.0**31
+"""No number of a masked average without noise is larger; where masks do not cancel, nearly all are."""
+TAIL = 64.0
+"""No noise is longer, in deviations of the sum's noise."""
 
 
 def aggregator_of(

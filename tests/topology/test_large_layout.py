@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from topology.places import laid_out
+from topology.large_layout import laid_out
 
 
 def edges_of(graph: nx.Graph) -> np.ndarray:
