@@ -75,7 +75,7 @@ ITEMS = {
 }
 """What the first columns of a page must name."""
 SMALL = {
-    "adult": ("data.agents=3", "clock.updates=2"),
+    "adult": ("data.agents=3", "clock.updates=4"),
     "breast": ("learning.local_steps=5",),
     "movielens": ("topology.neighbours=4", "data.dimension=4", "clock.updates=3"),
     "schools": ("clock.updates=3",),
