@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from node.folder.manifest import RunFolderError
 from node.folder.whole import write_whole
 
 if TYPE_CHECKING:
@@ -125,8 +127,9 @@ def _write(run: Path, found: Audit) -> None:
     figure = audit_figure(found) if drawable() else None
     if figure is not None:
         write_whole(run / f"{name}.png", png(figure))
-    if found.observer is None and (run / "details.json").exists():
-        write_whole(run / "report.html", report_of(run))
+    if found.observer is None and (run / "report.html").exists():
+        with suppress(RunFolderError):  # the audit stands where the run's results can no longer be read
+            write_whole(run / "report.html", report_of(run))
 
 
 def show(found: Audit, run: Path, console: Console) -> None:

@@ -93,6 +93,15 @@ def test_the_table_names_record_capture_and_agents(private, capsys):
     assert "several records of an agent: at most 4." in text
 
 
+def test_an_audit_stands_where_the_results_cannot_be_read_any_more(private):
+    (private / "report.html").write_text("of before")
+    for name in ("results.json", "details.json"):
+        (private / name).write_text("{}")
+    assert run_cli("audit", str(private), "--trials", "20", "--agent", "2") == 0
+    assert json.loads((private / "audit.json").read_text())["ok"]
+    assert (private / "report.html").read_text() == "of before"
+
+
 def test_without_privacy_the_attack_is_perfect_and_a_record_is_rebuilt(open_run):
     found = audited(open_run, trials=100, secret=SECRET)
     assert found.ok, found.findings
